@@ -1,0 +1,1 @@
+"""LangGraph: shadow tool nodes and the dream graph."""

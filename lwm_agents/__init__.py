@@ -1,0 +1,1 @@
+"""Predict what an agent would do to the real world, before it does it."""

@@ -1,0 +1,1 @@
+"""Engines: text models behind one method."""

@@ -1,0 +1,1 @@
+"""The gate: effects, policy, approvals."""

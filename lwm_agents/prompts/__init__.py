@@ -1,0 +1,1 @@
+"""What a language world reads and how its answers are parsed."""

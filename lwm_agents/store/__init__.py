@@ -1,0 +1,1 @@
+"""The log: one SQLite file."""

@@ -1,0 +1,1 @@
+"""Worlds: whatever can answer an action."""

@@ -1,0 +1,1 @@
+"""MCP: the built-in tools as a server, and a proxy that shadows any other server."""

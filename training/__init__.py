@@ -1,0 +1,1 @@
+"""Training: data, warm-up, reinforcement learning in simulation, evaluation."""

@@ -114,12 +114,14 @@ class Observation(Value):
     `text` is all of it, as an agent would read it; shortening happens only where an agent or a
     prompt reads. `raw` holds the bytes where `text` is not their exact UTF-8 decoding.
     `structured` is the content a program reads: rows, an exit code. `confidence` is 0..1, and None
-    for what was executed or rehearsed.
+    for what was executed or rehearsed. `error_known` is False where a recording does not say
+    whether it was an error; `is_error` is False then and means nothing.
     """
 
     text: str
     source: Source
     is_error: bool = False
+    error_known: bool = True
     structured: Json = None
     confidence: float | None = Field(default=None, ge=0, le=1)
     raw: bytes | None = None

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lwm_agents.fidelity import DISAGREEMENT_CAP, PAIR_LIMIT, fidelity, fold, similarity
+from lwm_agents.scores import DISAGREEMENT_CAP, PAIR_LIMIT, fidelity, fold, similarity
 from lwm_agents.values import Observation
 
 

@@ -1,0 +1,229 @@
+"""What SQL can do, by parsing it.
+
+    sql_effects("SELECT 1") == {"read"}
+    sql_effects("DELETE FROM orders WHERE id = 3") == {"destroy"}
+
+INSERT and CREATE are a write, and so is an UPDATE that names rows: like `write_file`, it replaces
+what it is pointed at. A DELETE is always `destroy`, as `delete_file` is: `WHERE id > 0` is no
+restraint. What sqlglot does not know for certain, and every function that is not a standard one,
+is `unknown`.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from lwm_agents.values import Effect
+
+# sqlglot warns about every statement it keeps as text; without a handler Python prints that.
+logging.getLogger("sqlglot").addHandler(logging.NullHandler())
+
+DIALECTS = ("sqlite", "postgres", "mysql")
+"""Without a named dialect a text counts for the worst that any of these makes of it."""
+
+MAX_CHARACTERS = 200_000
+
+_READS = (exp.Select, exp.SetOperation, exp.Values, exp.Show, exp.Describe, exp.Table, exp.Subquery)
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_READING_PRAGMAS = _words(
+    "table_info table_xinfo table_list index_list index_info index_xinfo foreign_key_list "
+    "foreign_key_check database_list collation_list function_list module_list pragma_list "
+    "compile_options integrity_check quick_check page_count freelist_count encoding"
+)
+
+_READING_FUNCTIONS = _words(
+    "julianday strftime datetime unixepoch date time printf format typeof total ifnull instr "
+    "likely unlikely quote hex unhex zeroblob randomblob last_insert_rowid changes "
+    "total_changes sqlite_version json json_valid json_type json_each json_tree json_array "
+    "json_object json_set json_insert json_replace json_remove json_patch json_quote "
+    "json_group_array json_group_object json_array_length jsonb highlight snippet bm25 char "
+    "glob like version current_schema to_char to_date age date_part pg_typeof "
+    "jsonb_build_object json_build_object row_to_json to_json to_jsonb date_format found_rows "
+    "row_count database schema user"
+)
+"""Functions without effects that sqlglot keeps as text; any other may be anybody's own."""
+
+_ESCAPING_FUNCTIONS = re.compile(r"dblink|http_|lo_(im|ex)port", re.IGNORECASE)
+
+
+def sql_effects(text: str, dialect: str | None = None) -> frozenset[Effect]:
+    """Return everything the SQL can do.
+
+    `dialect` is one of `DIALECTS`; without it the text must parse in all of them to be more than
+    unknown. Never raises.
+    """
+    found: set[Effect] = set()
+    for name in (dialect,) if dialect else DIALECTS:
+        found |= _effects_in(text, name)
+    return frozenset(found - {"read"}) or frozenset({"read"})
+
+
+def statements_of(text: str, dialect: str = "sqlite") -> int | None:
+    """Return how many statements the SQL holds; None where it does not parse. Never raises."""
+    parsed = _parsed(text, dialect)
+    return None if parsed is None else len(parsed)
+
+
+def _parsed(text: str, dialect: str) -> list[exp.Expr] | None:
+    if len(text) > MAX_CHARACTERS or "\0" in text:
+        return None
+    try:
+        found = sqlglot.parse(text, dialect=dialect)
+    except (SqlglotError, RecursionError, ValueError):
+        return None
+    return [s for s in found if s is not None and not isinstance(s, exp.Semicolon)]
+
+
+def _effects_in(text: str, dialect: str) -> set[Effect]:
+    if "/*!" in text or "/*+" in text:
+        return {"unknown"}  # MySQL runs what stands in such a comment
+    if match := re.match(r"\s*EXPLAIN\b(?P<query>\s+QUERY\s+PLAN\b)?\s*", text, re.IGNORECASE):
+        rest = text[match.end() :]
+        if match["query"] is None and re.match(
+            r"\(|ANALY[SZ]E|VERBOSE|FORMAT", rest, re.IGNORECASE
+        ):
+            return {"unknown"}  # EXPLAIN ANALYZE runs the statement
+        if (count := statements_of(rest, dialect)) is None or count > 1:
+            return {"unknown"}
+        return {"read"}
+    statements = _parsed(text, dialect)
+    if not statements:
+        return {"unknown"}
+    found: set[Effect] = set()
+    for statement in statements:
+        found |= _statement_effects(statement)
+    return found
+
+
+def _statement_effects(statement: exp.Expr) -> set[Effect]:
+    if isinstance(statement, exp.Pragma):
+        return {_pragma_effect(statement)}
+    found: set[Effect] = set()
+    known = isinstance(statement, _READS)
+    for node in statement.walk():
+        effect = _node_effect(node)
+        if effect is not None:
+            found.add(effect)
+            known = known or node is statement
+    if not known:
+        found.add("unknown")
+    return found or {"read"}
+
+
+def _node_effect(node: exp.Expr) -> Effect | None:
+    """Return what this part of a statement adds; None where it adds nothing."""
+    match node:
+        case exp.Command():
+            return _command_effect(node)
+        case exp.Insert():
+            return "write"
+        case exp.Update():
+            return "write" if _names_rows(node) else "destroy"
+        case exp.Delete() | exp.Drop() | exp.TruncateTable():
+            return "destroy"
+        case exp.Merge():
+            text = node.sql().upper()
+            return "destroy" if "DELETE" in text else "write"
+        case exp.Create():
+            return _create_effect(node)
+        case exp.Alter():
+            return _alter_effect(node)
+        case exp.Into() | exp.Lock() | exp.NextValueFor():
+            return "write"
+        case exp.Analyze():
+            return "write"
+        case exp.Copy() | exp.Attach() | exp.Detach() | exp.Transaction() | exp.Commit():
+            return "unknown"
+        case exp.Anonymous() | exp.AnonymousAggFunc():
+            return _function_effect(str(node.name))
+        case exp.Dot() if isinstance(node.expression, exp.Anonymous):
+            return "unknown"  # a function of some schema
+        case _:
+            return None
+
+
+def _command_effect(node: exp.Command) -> Effect:
+    keyword = str(node.this).upper()
+    rest = str(node.expression or "").upper()
+    if keyword == "VACUUM" and "INTO" not in rest:
+        return "write"
+    if keyword == "REPLACE" and rest.lstrip().startswith("INTO") and "(" in rest:
+        return "write" if "SELECT" not in rest else "unknown"
+    if keyword in ("DROP", "TRUNCATE"):
+        return "destroy"
+    if keyword == "ALTER" and re.search(r"\bDROP\b", rest):
+        return "destroy"
+    return "unknown"
+
+
+def _names_rows(node: exp.Update) -> bool:
+    """Say whether an UPDATE has a WHERE that depends on the row."""
+    where = node.args.get("where")
+    return where is not None and any(True for _ in _columns(where))
+
+
+def _columns(where: exp.Expr) -> Iterator[exp.Column]:
+    for condition in where.find_all(exp.Predicate, exp.Column):
+        if isinstance(condition, exp.EQ) and condition.this == condition.expression:
+            continue  # a = a
+        columns = list(condition.find_all(exp.Column))
+        if columns and not _inside_tautology(condition):
+            yield from columns
+
+
+def _inside_tautology(node: exp.Expr) -> bool:
+    """Say whether the node lies in `... OR 1` or `a = a`, which hold for every row."""
+    above: exp.Expr | None = node
+    while above is not None and not isinstance(above, exp.Where):
+        if isinstance(above, exp.EQ) and above.this == above.expression:
+            return True
+        if isinstance(above, exp.Or) and any(
+            side.find(exp.Column) is None or _same(side) for side in (above.left, above.right)
+        ):
+            return True
+        above = above.parent
+    return False
+
+
+def _same(side: exp.Expr) -> bool:
+    bare = side.unnest()
+    return isinstance(bare, exp.EQ) and bool(bare.this == bare.expression)
+
+
+def _create_effect(node: exp.Create) -> Effect:
+    kind = str(node.args.get("kind") or "").upper()
+    if kind not in ("TABLE", "INDEX", "VIEW", "SCHEMA", "DATABASE", "SEQUENCE"):
+        return "unknown"  # triggers and functions act later
+    return "destroy" if node.args.get("replace") and kind != "VIEW" else "write"
+
+
+def _alter_effect(node: exp.Alter) -> Effect:
+    actions = node.args.get("actions") or []
+    if any(isinstance(action, exp.Drop) for action in actions):
+        return "destroy"
+    harmless = (exp.ColumnDef, exp.AlterRename, exp.RenameColumn, exp.AddConstraint)
+    return "write" if actions and all(isinstance(a, harmless) for a in actions) else "unknown"
+
+
+def _pragma_effect(node: exp.Pragma) -> Effect:
+    match = re.fullmatch(
+        r"PRAGMA\s+(?:\w+\.)?(\w+)\s*(\([^()=]*\))?", node.sql(dialect="sqlite"), re.I
+    )
+    return "read" if match and match[1].lower() in _READING_PRAGMAS else "unknown"
+
+
+def _function_effect(name: str) -> Effect | None:
+    if _ESCAPING_FUNCTIONS.match(name):
+        return "external"
+    return None if name.lower() in _READING_FUNCTIONS else "unknown"

@@ -75,6 +75,14 @@ def statements_of(text: str, dialect: str = "sqlite") -> int | None:
     return None if parsed is None else len(parsed)
 
 
+def plain_statements(text: str, dialect: str) -> list[str] | None:
+    """Return each statement without comments, on one line; None where the SQL does not parse."""
+    parsed = _parsed(text, dialect)
+    if parsed is None:
+        return None
+    return [statement.sql(dialect=dialect, comments=False) for statement in parsed]
+
+
 def _parsed(text: str, dialect: str) -> list[exp.Expr] | None:
     if len(text) > MAX_CHARACTERS or "\0" in text:
         return None

@@ -25,6 +25,8 @@ FOLDERS = {
 TOP = ("cli", "graphs", "mcp_server", "training")
 RANKS = dict.fromkeys(TOP, 4) | {
     "session": 3,
+    "shadow": 3,
+    "sync": 3,
     "evaluation": 3,
     "worlds": 2,
     **dict.fromkeys(("engines", "tools", "prompts", "store", "gate"), 1),

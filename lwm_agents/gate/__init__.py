@@ -2,7 +2,7 @@
 
 from lwm_agents.gate.caps import Caps, Spent, cost_of
 from lwm_agents.gate.effects import effect_of, effects_of, worst
-from lwm_agents.gate.gate import Gate, default_decision, load_policies
+from lwm_agents.gate.gate import Gate, Verdict, default_decision
 from lwm_agents.gate.policy import Decision, Policy
 from lwm_agents.gate.policy_file import load_policy
 
@@ -12,11 +12,11 @@ __all__ = [
     "Gate",
     "Policy",
     "Spent",
+    "Verdict",
     "cost_of",
     "default_decision",
     "effect_of",
     "effects_of",
-    "load_policies",
     "load_policy",
     "worst",
 ]

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from lwm_agents.gate.caps import Caps
-from lwm_agents.gate.effects import FILE_TOOLS
+from pydantic import Field
+
+from lwm_agents.gate.caps import Caps, Spent, cost_of
+from lwm_agents.gate.effects import FILE_TOOLS, effects_of, worst
 from lwm_agents.gate.policy import Decision, Policy, strictest
 from lwm_agents.gate.policy_file import load_policy
-from lwm_agents.values import Action, Effect, Mode, Value
+from lwm_agents.values import Action, Effect, Mode, ToolSpec, Value
+
+if TYPE_CHECKING:
+    from lwm_agents.config import Config
 
 
 def default_decision(mode: Mode, action: Action, effects: Collection[Effect]) -> Decision:
@@ -22,10 +28,23 @@ def default_decision(mode: Mode, action: Action, effects: Collection[Effect]) ->
     """
     if mode == "gated":
         if action.tool in FILE_TOOLS and set(effects) == {"read"}:
-            return Decision(verdict="allow", reason="a file tool that only reads")
-        return Decision(verdict="ask", reason="gated asks before anything but reading files")
+            return Decision(answer="allow", reason="a file tool that only reads")
+        return Decision(answer="ask", reason="gated asks before anything but reading files")
     reason = "nothing real happens" if mode == "dry-run" else f"{mode} executes everything"
-    return Decision(verdict="allow", reason=reason)
+    return Decision(answer="allow", reason=reason)
+
+
+class Verdict(Value):
+    """What the gate makes of one call: all it can do, what happens to it, and what it costs."""
+
+    effects: frozenset[Effect]
+    decision: Decision
+    cost: Spent
+
+    @property
+    def effect(self) -> Effect:
+        """The worst the call can do."""
+        return worst(self.effects)
 
 
 class Gate(Value):
@@ -33,12 +52,61 @@ class Gate(Value):
 
     The user's own policy takes the mode's place, so it can be looser or stricter. The project's
     policy comes with somebody's repository: it is asked as well, and the stricter of the two holds.
+
+    `builtin` names the tools that are this package's own, `declared` the effects that the code that
+    opened the session gives to others. `root` and `dialect` help to read paths and SQL.
     """
 
     mode: Mode
+    builtin: frozenset[str]
     user: Policy | None = None
     project: Policy | None = None
     root: str | None = None
+    declared: dict[str, Effect] = Field(default_factory=dict)
+    dialect: str | None = None
+
+    @classmethod
+    def of(
+        cls,
+        mode: Mode,
+        root: Path | str,
+        config: Config,
+        policy: Policy | Path | str | None = None,
+        *,
+        builtin: Collection[str],
+        declared: Mapping[str, Effect] | None = None,
+        dialect: str | None = None,
+    ) -> Gate:
+        """Return the gate of a session; `policy` takes the place of the config's.
+
+        Raises ConfigError where a policy file can't be used.
+        """
+        named = policy if policy is not None else config.policy
+        return cls(
+            mode=mode,
+            builtin=frozenset(builtin),
+            user=named if isinstance(named, Policy) or named is None else load_policy(named),
+            project=load_policy(config.project_policy) if config.project_policy else None,
+            root=str(root),
+            declared=dict(declared or {}),
+            dialect=dialect,
+        )
+
+    def judge(self, action: Action, spec: ToolSpec | None, spent: Spent | None = None) -> Verdict:
+        """Return the effects, the decision and the cost of a call after what is `spent` so far."""
+        effects = effects_of(
+            action,
+            spec,
+            self.declared.get(action.tool),
+            builtin=action.tool in self.builtin,
+            dialect=self.dialect,
+        )
+        cost = cost_of(action, effects)
+        decision = self.decide(action, effects)
+        refusal = self.caps.refusal(spent or Spent(), cost)
+        if refusal is not None and decision.answer != "deny":
+            decision = Decision(answer="deny", reason=refusal, rule="caps")
+        return Verdict(effects=effects, decision=decision, cost=cost)
 
     def decide(self, action: Action, effects: Effect | Collection[Effect]) -> Decision:
         """Return what happens to a call: allow, ask or deny, with the reason and the rule."""
@@ -48,9 +116,9 @@ class Gate(Value):
         if self.project is not None:
             theirs = self.project.decide(action, found, root=self.root)
             decision = strictest(decision, theirs) if theirs else decision
-        if self.mode == "dry-run" and decision.verdict == "ask":
+        if self.mode == "dry-run" and decision.answer == "ask":
             # Nothing real happens, so there is nothing to ask.
-            return Decision(verdict="allow", reason="nothing real happens", rule=decision.rule)
+            return Decision(answer="allow", reason="nothing real happens", rule=decision.rule)
         return decision
 
     @property
@@ -68,13 +136,3 @@ class Gate(Value):
             return False
         narrowed = self.project is not None and bool(self.project.network)
         return not narrowed or (self.project is not None and self.project.allows_host(host))
-
-
-def load_policies(
-    user: Path | str | None, project: Path | str | None
-) -> tuple[Policy | None, Policy | None]:
-    """Read the user's and the project's policy files; None for one that is not named."""
-    return (
-        load_policy(user) if user is not None else None,
-        load_policy(project) if project is not None else None,
-    )

@@ -24,9 +24,9 @@ from lwm_agents.gate.caps import Caps
 from lwm_agents.gate.shell_syntax import Command
 from lwm_agents.values import Action, Effect, Json, Value
 
-Verdict = Literal["allow", "ask", "deny"]
+Answer = Literal["allow", "ask", "deny"]
 
-VERDICTS: tuple[Verdict, ...] = ("allow", "ask", "deny")
+ANSWERS: tuple[Answer, ...] = ("allow", "ask", "deny")
 """From loose to strict."""
 
 MAY_BE: Mapping[Effect, frozenset[Effect]] = {
@@ -45,7 +45,7 @@ TREE_TOOLS = frozenset({"move_file", "delete_file", "search_files"})
 class Decision(Value):
     """What the gate says of a call, why, and the rule that said so (`policy.toml:12 [[deny]]`)."""
 
-    verdict: Verdict
+    answer: Answer
     reason: str
     rule: str | None = None
 
@@ -53,7 +53,7 @@ class Decision(Value):
 class Rule(Value):
     """One rule: it speaks of a call when the tool, the effect and every argument named match."""
 
-    verdict: Verdict
+    answer: Answer
     tool: str
     effects: frozenset[Effect] | None = None
     arguments: dict[str, tuple[str, ...]] = Field(default_factory=dict)
@@ -71,7 +71,7 @@ class Rule(Value):
 
         `part` is the simple command in question where the call runs several.
         """
-        allows = self.verdict == "allow"
+        allows = self.answer == "allow"
         named = globs.text_covers if allows else globs.text_touches
         if not named(self.tool, action.tool):
             return False
@@ -101,7 +101,7 @@ class Policy(Value):
 
         `effects` come from `effects_of`. `root` is the session's root, so that absolute paths in
         arguments can be told from relative ones. A shell command is judged command by command, and
-        the strictest verdict holds.
+        the strictest answer holds.
         """
         if not self.rules:
             return None
@@ -112,13 +112,13 @@ class Policy(Value):
     def _decide_part(
         self, action: Action, effects: frozenset[Effect], root: str | None, part: Command | None
     ) -> Decision:
-        for verdict in reversed(VERDICTS):
+        for answer in reversed(ANSWERS):
             for rule in self.rules:
-                if rule.verdict == verdict and rule.speaks_of(action, effects, root, part):
+                if rule.answer == answer and rule.speaks_of(action, effects, root, part):
                     return Decision(
-                        verdict=verdict, reason=rule.reason or _SAYS[verdict], rule=rule.where
+                        answer=answer, reason=rule.reason or _SAYS[answer], rule=rule.where
                     )
-        return Decision(verdict="deny", reason=f"no rule of {self.path or 'the policy'} names it")
+        return Decision(answer="deny", reason=f"no rule of {self.path or 'the policy'} names it")
 
     def allows_host(self, host: str) -> bool:
         """Say whether the policy lets a dry run send a GET to this host."""
@@ -134,7 +134,7 @@ _SAYS = {"deny": "the policy denies it", "ask": "the policy asks", "allow": "the
 
 def strictest(*decisions: Decision) -> Decision:
     """Return the strictest of some decisions, the first of its kind."""
-    return max(decisions, key=lambda decision: VERDICTS.index(decision.verdict))
+    return max(decisions, key=lambda decision: ANSWERS.index(decision.answer))
 
 
 def _parts(action: Action) -> tuple[Command | None, ...]:

@@ -11,7 +11,7 @@ from typing import Any, get_args
 from lwm_agents.errors import ConfigError
 from lwm_agents.gate import globs
 from lwm_agents.gate.caps import Caps, size_from
-from lwm_agents.gate.policy import VERDICTS, Policy, Rule, Verdict
+from lwm_agents.gate.policy import ANSWERS, Answer, Policy, Rule
 from lwm_agents.gate.toml_text import line_of, place, read_toml, suggestion
 from lwm_agents.values import Effect
 
@@ -33,7 +33,7 @@ def policy_from(data: Mapping[str, Any], text: str, path: Path) -> Policy:
             f'{path}: the policy is empty. To deny everything, write [[deny]] tool = "*"; '
             "to let the mode decide, name no policy"
         )
-    allowed = {"caps", "network", *VERDICTS}
+    allowed = {"caps", "network", *ANSWERS}
     for key in data:
         if key not in allowed:
             line = line_of(text, "", key) or line_of(text, key)
@@ -41,12 +41,12 @@ def policy_from(data: Mapping[str, Any], text: str, path: Path) -> Policy:
                 f"{place(path, line)}: unknown key {key!r}. {suggestion(key, allowed)}"
             )
     rules: list[Rule] = []
-    for verdict in VERDICTS:
-        tables = data.get(verdict, [])
+    for answer in ANSWERS:
+        tables = data.get(answer, [])
         if not isinstance(tables, list) or not all(isinstance(t, dict) for t in tables):
-            line = line_of(text, "", verdict) or line_of(text, verdict)
-            raise ConfigError(f"{place(path, line)}: {verdict} must be written [[{verdict}]]")
-        rules += [_rule(t, verdict, i, text, path) for i, t in enumerate(tables)]
+            line = line_of(text, "", answer) or line_of(text, answer)
+            raise ConfigError(f"{place(path, line)}: {answer} must be written [[{answer}]]")
+        rules += [_rule(t, answer, i, text, path) for i, t in enumerate(tables)]
     return Policy(
         rules=tuple(rules),
         caps=_caps(data.get("caps", {}), text, path),
@@ -55,13 +55,13 @@ def policy_from(data: Mapping[str, Any], text: str, path: Path) -> Policy:
     )
 
 
-def _rule(table: dict[str, Any], verdict: Verdict, index: int, text: str, path: Path) -> Rule:
+def _rule(table: dict[str, Any], answer: Answer, index: int, text: str, path: Path) -> Rule:
     def at(key: str) -> str:
-        return place(path, line_of(text, key, verdict, index))
+        return place(path, line_of(text, key, answer, index))
 
     tool = table.get("tool")
     if not isinstance(tool, str) or not tool:
-        raise ConfigError(f'{at("tool")}: a [[{verdict}]] rule needs tool = "name or pattern"')
+        raise ConfigError(f'{at("tool")}: a [[{answer}]] rule needs tool = "name or pattern"')
     effects = _effects(table["effect"], at("effect")) if "effect" in table else None
     reason = table.get("reason")
     if reason is not None and not isinstance(reason, str):
@@ -81,12 +81,12 @@ def _rule(table: dict[str, Any], verdict: Verdict, index: int, text: str, path: 
             _pattern(key, each, at(key)) for each in _as_list(value, key, at(key))
         )
     return Rule(
-        verdict=verdict,
+        answer=answer,
         tool=tool,
         effects=effects,
         arguments=patterns,
         reason=reason,
-        where=f"{at('')} [[{verdict}]]",
+        where=f"{at('')} [[{answer}]]",
     )
 
 

@@ -1,5 +1,7 @@
 """Named commands with the effects they must be given, exactly or at least."""
 
+# ruff: noqa: E501
+
 from __future__ import annotations
 
 import pytest
@@ -72,7 +74,7 @@ EXACT = {
         "redis-cli FLUSHALL", "apt remove x",
     ],
     "external": [
-        "curl https://example.com", "wget x", "ssh host ls", "scp a host:", 
+        "curl https://example.com", "wget x", "ssh host ls", "scp a host:",
         "git fetch", "git pull", "git clone https://example.com/x.git", "git push", "git push origin main",
         "git submodule update", "git ls-remote", "git remote update", "pip install x", "npm install",
         "npm ci", "npx cowsay", "apt install x", "apt-get update", "uvx ruff", "mail -s x a@b.c < f",

@@ -42,6 +42,11 @@ _READING_PRAGMAS = _words(
     "compile_options integrity_check quick_check page_count freelist_count encoding"
 )
 
+_PRAGMA = re.compile(
+    r"\s*PRAGMA\s+(?:\w+\.)?(\w+)\s*(?:\(\s*['\"]?[\w.]*['\"]?\s*\))?\s*;?\s*", re.IGNORECASE
+)
+"""A PRAGMA that asks; one that sets has an equals sign, or a value some of them take in brackets."""
+
 _READING_FUNCTIONS = _words(
     "julianday strftime datetime unixepoch date time printf format typeof total ifnull instr "
     "likely unlikely quote hex unhex zeroblob randomblob last_insert_rowid changes "
@@ -105,6 +110,8 @@ def _effects_in(text: str, dialect: str) -> set[Effect]:
         if (count := statements_of(rest, dialect)) is None or count > 1:
             return {"unknown"}
         return {"read"}
+    if match := _PRAGMA.fullmatch(text):
+        return {"read" if match[1].lower() in _READING_PRAGMAS else "unknown"}
     statements = _parsed(text, dialect)
     if not statements:
         return {"unknown"}
@@ -115,8 +122,6 @@ def _effects_in(text: str, dialect: str) -> set[Effect]:
 
 
 def _statement_effects(statement: exp.Expr) -> set[Effect]:
-    if isinstance(statement, exp.Pragma):
-        return {_pragma_effect(statement)}
     found: set[Effect] = set()
     known = isinstance(statement, _READS)
     for node in statement.walk():
@@ -151,7 +156,14 @@ def _node_effect(node: exp.Expr) -> Effect | None:
             return "write"
         case exp.Analyze():
             return "write"
-        case exp.Copy() | exp.Attach() | exp.Detach() | exp.Transaction() | exp.Commit():
+        case (
+            exp.Pragma()
+            | exp.Copy()
+            | exp.Attach()
+            | exp.Detach()
+            | exp.Transaction()
+            | exp.Commit()
+        ):
             return "unknown"
         case exp.Anonymous() | exp.AnonymousAggFunc():
             return _function_effect(str(node.name))
@@ -163,7 +175,7 @@ def _node_effect(node: exp.Expr) -> Effect | None:
 
 def _command_effect(node: exp.Command) -> Effect:
     keyword = str(node.this).upper()
-    rest = str(node.expression or "").upper()
+    rest = (node.expression.name if isinstance(node.expression, exp.Expr) else "").upper()
     if keyword == "VACUUM" and "INTO" not in rest:
         return "write"
     if keyword == "REPLACE" and rest.lstrip().startswith("INTO") and "(" in rest:
@@ -222,13 +234,6 @@ def _alter_effect(node: exp.Alter) -> Effect:
         return "destroy"
     harmless = (exp.ColumnDef, exp.AlterRename, exp.RenameColumn, exp.AddConstraint)
     return "write" if actions and all(isinstance(a, harmless) for a in actions) else "unknown"
-
-
-def _pragma_effect(node: exp.Pragma) -> Effect:
-    match = re.fullmatch(
-        r"PRAGMA\s+(?:\w+\.)?(\w+)\s*(\([^()=]*\))?", node.sql(dialect="sqlite"), re.I
-    )
-    return "read" if match and match[1].lower() in _READING_PRAGMAS else "unknown"
 
 
 def _function_effect(name: str) -> Effect | None:

@@ -17,9 +17,11 @@ help:
 	@echo 'make bench   the benchmarks, each against its limit or a peer'
 	@echo 'make clean   remove what these made'
 
-# With no engine named (LWM_ENGINE, or a config file), the demo gets the small model of the tests.
+# Where no engine is named (LWM_ENGINE, or the config file), the demo gets the tests' small model.
 demo: $(STAMP)
-	@if [ -n "$${LWM_ENGINE:-}" ]; then $(BIN)/lwm demo; \
+	@if [ -z "$(MODEL)" ] && $(PY) -c \
+	  'import sys; from lwm_agents.config import load_config; sys.exit(not load_config(".").engine)'; \
+	then $(BIN)/lwm demo; \
 	else model="$(MODEL)"; \
 	  [ -n "$$model" ] || model=$$($(PY) tests/fetch_model.py) || exit 1; \
 	  $(BIN)/lwm demo --engine "$$model"; fi

@@ -95,6 +95,17 @@ WorldFactory = Callable[[Trajectory], World]
 """Gives the world that predicts the step after this history; it may give the same one each time."""
 
 
+def steps_of(trajectory: Trajectory) -> tuple[DrawnStep, ...]:
+    """Return each step of a trajectory that a prediction can be measured against, in order."""
+    return tuple(
+        DrawnStep(
+            trajectory.model_copy(update={"transitions": trajectory.transitions[:before]}),
+            trajectory.transitions[before],
+        )
+        for before in _measurable(trajectory)
+    )
+
+
 def draw_steps(
     files: Sequence[str | Path],
     *,
@@ -120,11 +131,11 @@ def draw_steps(
     broken: list[BrokenLine] = []
     for file in files:
         pairs = [
-            (number, step)
+            (number, index)
             for number, trajectory in enumerate(_trajectories(file, broken))
-            for step, transition in enumerate(trajectory.transitions)
-            if transition.observation.source in HAPPENED
-            and (max_observation is None or len(transition.observation.text) <= max_observation)
+            for index, before in enumerate(_measurable(trajectory))
+            if max_observation is None
+            or len(trajectory.transitions[before].observation.text) <= max_observation
         ]
         random.Random(seed).shuffle(pairs)
         steps += _steps_of(file, pairs[:limit])
@@ -211,6 +222,12 @@ async def _predict(world_for: WorldFactory, step: DrawnStep) -> StepResult:
     return StepResult(step, predicted, fidelity(predicted, step.transition.observation), seconds)
 
 
+def _measurable(trajectory: Trajectory) -> list[int]:
+    """Return where in a trajectory the steps are whose observation was not itself predicted."""
+    transitions = enumerate(trajectory.transitions)
+    return [index for index, one in transitions if one.observation.source in HAPPENED]
+
+
 def _trajectories(file: str | Path, broken: list[BrokenLine]) -> Iterator[Trajectory]:
     for item in read_trajectories(file):
         if isinstance(item, BrokenLine):
@@ -228,13 +245,8 @@ def _steps_of(file: str | Path, pairs: Sequence[tuple[int, int]]) -> list[DrawnS
         for number, trajectory in enumerate(_trajectories(file, []))
         if number in wanted
     }
-    return [
-        DrawnStep(
-            found[number].model_copy(update={"transitions": found[number].transitions[:step]}),
-            found[number].transitions[step],
-        )
-        for number, step in pairs
-    ]
+    steps = {number: steps_of(trajectory) for number, trajectory in found.items()}
+    return [steps[number][index] for number, index in pairs]
 
 
 def _task_of(trajectory: Trajectory) -> tuple[str | None, str | None, str]:

@@ -15,6 +15,7 @@ from lwm_agents.evaluation import (
     draw_steps,
     evaluate,
     read_examples,
+    steps_of,
     summarise,
 )
 from lwm_agents.interchange import read_trajectories
@@ -113,6 +114,16 @@ def test_what_was_only_predicted_is_no_measure(tmp_path: Path) -> None:
     one["steps"][2]["source"] = "rehearsed"
     drawn = draw_steps([write(tmp_path / "a.jsonl", one)])
     assert sorted(s.transition.observation.text for s in drawn.steps) == ["copied", "real"]
+
+
+def test_the_steps_of_one_trajectory_in_order(tmp_path: Path) -> None:
+    one = plain("x", "real", "made up", "copied")
+    one["steps"][1]["source"] = "imagined"
+    (trajectory,) = read_trajectories(write(tmp_path / "a.jsonl", one))
+    assert isinstance(trajectory, Trajectory)
+    steps = steps_of(trajectory)
+    assert [step.transition.step for step in steps] == [1, 3]
+    assert [len(step.history.transitions) for step in steps] == [0, 2]
 
 
 async def test_a_perfect_world_scores_one() -> None:

@@ -16,13 +16,19 @@ class Engine(Protocol):
     """
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """What the log calls it."""
+        ...
 
     @property
-    def context(self) -> int: ...
+    def context(self) -> int:
+        """How many tokens fit, prompt and answer together."""
+        ...
 
     @property
-    def local(self) -> bool: ...
+    def local(self) -> bool:
+        """Whether prompts stay on this machine."""
+        ...
 
     async def complete(
         self, messages: Messages, *, sampling: Sampling, schema: dict[str, Json] | None = None

@@ -1,0 +1,86 @@
+"""`lwm demo`: the whole loop on a scratch directory and database that it makes itself."""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+import tempfile
+from pathlib import Path
+
+from rich.text import Text
+
+from lwm_agents.cli import output
+from lwm_agents.cli.options import EngineOption, JsonOption, StoreOption
+from lwm_agents.plans import Plan, plan_from
+from lwm_agents.values import Json
+
+STEPS: list[dict[str, Json]] = [
+    {"tool": "list_directory", "arguments": {"path": "."}},
+    {"tool": "shell", "arguments": {"command": "cat notes.txt"}},
+    {"tool": "write_file", "arguments": {"path": "todo.txt", "content": "buy milk\npay rent\n"}},
+    {"tool": "shell", "arguments": {"command": "wc -l todo.txt"}},
+    {"tool": "sql_query", "arguments": {"query": "SELECT * FROM orders WHERE paid = 0"}},
+    {"tool": "sql_execute", "arguments": {"query": "DELETE FROM orders WHERE paid = 0"}},
+    {"tool": "shell", "arguments": {"command": "rm -rf build"}},
+    {"tool": "list_directory", "arguments": {"path": "."}},
+]
+
+
+def make_scratch(folder: Path) -> Plan:
+    """Fill an empty folder with a few files and a database, and return a plan for it."""
+    (folder / "notes.txt").write_text("Ship on Friday.\nAsk Ada about the invoices.\n")
+    (folder / "build").mkdir()
+    (folder / "build" / "app.o").write_bytes(b"\x7fELF")
+    database = sqlite3.connect(folder / "shop.db")
+    with database:
+        database.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY, item TEXT, paid INTEGER)")
+        database.executemany(
+            "INSERT INTO orders (item, paid) VALUES (?, ?)", [("lamp", 1), ("desk", 0), ("chair", 0)]
+        )
+    database.close()
+    document = {
+        "task": "Clean up: write a to-do list, drop unpaid orders, remove the build folder.",
+        "root": str(folder),
+        "database": "sqlite:///shop.db",
+        "steps": STEPS,
+    }
+    return plan_from(document, base=folder)
+
+
+def state_of(folder: Path) -> str:
+    """Return a digest of every name and byte under a folder."""
+    digest = hashlib.sha256()
+    for path in sorted(folder.rglob("*")):
+        digest.update(str(path.relative_to(folder)).encode() + b"\0")
+        if path.is_file():
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def demo(engine: EngineOption = None, store: StoreOption = None, json: JsonOption = False) -> None:
+    """Dry-run a plan on a scratch folder, then execute it there and compare."""
+    from lwm_agents.cli.plans import perform
+
+    with tempfile.TemporaryDirectory(prefix="lwm-demo-") as name:
+        folder = Path(name).resolve()
+        plan = make_scratch(folder)
+        before = state_of(folder)
+        if not json:
+            output.out.print(Text("1. A dry run: what would this plan do?\n", style="bold"))
+        dry = perform(plan, "dry-run", engine=engine, store=store, quiet=json)
+        unchanged = state_of(folder) == before
+        if not json:
+            words = "nothing changed" if unchanged else "SOMETHING CHANGED: please report this"
+            output.out.print(f"\nThe scratch folder and its database were watched: {words}.\n")
+            output.out.print(Text("2. The same plan, executed and compared:\n", style="bold"))
+        real = perform(plan, "compare", engine=engine, store=store, quiet=json)
+        if json:
+            output.print_json({"unchanged": unchanged, "dry-run": dry, "compare": real})
+            return
+        scores = [s["fidelity"] for s in real["steps"] if s["fidelity"] is not None]
+        if scores:
+            output.out.print(f"\nMean fidelity of {len(scores)} steps: {sum(scores) / len(scores):.2f}")
+        output.out.print(
+            f"\nEvery step is in the log: lwm show {dry['session']} · lwm show {real['session']}",
+            soft_wrap=True,
+        )

@@ -1,0 +1,233 @@
+"""A session: one continuous run with its mode, its state and its log."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import time
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, get_args
+
+from lwm_agents.config import Config, load_config
+from lwm_agents.engines import engine_from
+from lwm_agents.engines.base import Engine
+from lwm_agents.errors import Misuse
+from lwm_agents.gate import Gate, Policy, load_policies
+from lwm_agents.gate.approvals import Approver, NoApprover
+from lwm_agents.prompts.catalog import Prompts
+from lwm_agents.shadow import Shadow
+from lwm_agents.store import SessionRecord, Store
+from lwm_agents.tools.base import Tool, builtin_tools
+from lwm_agents.tools.functions import tool_from
+from lwm_agents.tools.place import RealPlace, database_path
+from lwm_agents.values import Action, Json, Mode, Observation, ToolSpec, Trajectory
+from lwm_agents.worlds.base import World
+from lwm_agents.worlds.language import LanguageWorld
+from lwm_agents.worlds.real import RealWorld
+
+
+class Session:
+    """Answers actions in one mode, and logs every one.
+
+        async with Session.open(mode="dry-run", root=".", engine="model.gguf") as session:
+            seen = await session.call("shell", command="make clean")
+
+    Calls of one session are answered one after another, in the order they arrive.
+    """
+
+    def __init__(self, mode: Mode, options: dict[str, Any]) -> None:
+        self._mode = mode
+        self._options = options
+        self._stack = AsyncExitStack()
+        self._turn = asyncio.Lock()
+        self._shadow: Shadow | None = None
+        now = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
+        self.id = f"{now}-{secrets.token_hex(4)}"
+
+    @classmethod
+    def open(
+        cls,
+        mode: Mode = "dry-run",
+        *,
+        root: str | Path = ".",
+        database: str | None = None,
+        engine: str | Engine | None = None,
+        policy: str | Path | Policy | None = None,
+        store: str | Path | Store | None = None,
+        tools: Sequence[object] = (),
+        approver: Approver | None = None,
+        world: World | None = None,
+        task: str = "",
+        seed: int | None = None,
+        prompts: str | Path | None = None,
+    ) -> Self:
+        """Prepare a session; `async with` begins it.
+
+        `mode` says what happens to an action (`lwm_agents.values.Mode`). `tools` adds Python
+        functions, LangChain tools or `ToolSpec`s to the built-in ones. `approver` is asked in
+        gated mode; without one the answer is no. `world` takes the place of the language world.
+        What is not given comes from the config files.
+
+        Raises Misuse where an option makes no sense; beginning it raises Misuse, EngineError or
+        StoreError.
+        """
+        if mode not in get_args(Mode):
+            raise Misuse(f"there is no mode {mode!r}; use one of {', '.join(get_args(Mode))}")
+        options = dict(locals())
+        del options["cls"], options["mode"]
+        return cls(mode, options)
+
+    async def __aenter__(self) -> Self:
+        try:
+            self._shadow = self._begin(**self._options)
+        except BaseException:
+            await self._stack.aclose()
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._stack.aclose()
+
+    @property
+    def mode(self) -> Mode:
+        """What this session does with an action."""
+        return self._mode
+
+    @property
+    def trajectory(self) -> Trajectory:
+        """What has happened so far."""
+        return self._begun.trajectory
+
+    @property
+    def tools(self) -> tuple[ToolSpec, ...]:
+        """The tools that this session knows."""
+        return self._begun.trajectory.tools
+
+    async def call(self, tool: str, /, **arguments: Json) -> Observation:
+        """Call a tool by name with its arguments; see `step`."""
+        return await self.step(Action(tool=tool, arguments=arguments))
+
+    async def step(self, action: Action) -> Observation:
+        """Answer one action as the mode says, log the transition, and return the observation.
+
+        What a tool would answer, errors and refusals included, is an observation. A world model
+        that failed raises EngineError and a log that can't be written StoreError; in a dry run
+        nothing has happened then.
+        """
+        async with self._turn:
+            return await self._begun.step(action)
+
+    @property
+    def _begun(self) -> Shadow:
+        if self._shadow is None:
+            raise Misuse("the session has not begun: use `async with Session.open(…) as session`")
+        return self._shadow
+
+    def _begin(
+        self,
+        *,
+        root: str | Path,
+        database: str | None,
+        engine: str | Engine | None,
+        policy: str | Path | Policy | None,
+        store: str | Path | Store | None,
+        tools: Sequence[object],
+        approver: Approver | None,
+        world: World | None,
+        task: str,
+        seed: int | None,
+        prompts: str | Path | None,
+    ) -> Shadow:
+        folder = Path(root).expanduser().resolve()
+        if not folder.is_dir():
+            raise Misuse(f"the root is no directory: {folder}")
+        if database is not None:
+            database_path(database, str(folder))
+        config = load_config(folder, os.environ)
+        gate = self._gate(folder, config, policy)
+        specs, known = _tools(tools, with_database=database is not None)
+        model = self._engine(engine, config)
+        real = None
+        if self._mode != "dry-run":
+            real = RealWorld(known, RealPlace(folder, database, self._mode))
+            self._stack.callback(real.place.close)
+        log = self._store(store, config)
+        log.create_session(
+            SessionRecord(
+                id=self.id,
+                mode=self._mode,
+                task=task,
+                root=str(folder),
+                database=database,
+                engine=None if model is None else model.name,
+            )
+        )
+        for spec in specs:
+            log.pin(spec, session=self.id)
+        if world is None and model is not None:
+            world = LanguageWorld(
+                model,
+                seed=(config.seed or 0) if seed is None else seed,
+                prompts=_prompts(prompts or config.prompts),
+                max_tokens=config.max_tokens,
+            )
+        return Shadow(
+            mode=self._mode,
+            root=str(folder),
+            trajectory=Trajectory(session=self.id, task=task, tools=specs),
+            tools=known,
+            gate=gate,
+            approver=approver or NoApprover(),
+            store=log,
+            predictor=world,
+            real=real,
+            engine=None if model is None else model.name,
+        )
+
+    def _gate(self, folder: Path, config: Config, policy: str | Path | Policy | None) -> Gate:
+        given = policy if isinstance(policy, Policy) else None
+        path = None if given else policy or config.policy
+        user, project = load_policies(path, config.project_policy)
+        return Gate(mode=self._mode, user=given or user, project=project, root=str(folder))
+
+    def _engine(self, engine: str | Engine | None, config: Config) -> Engine | None:
+        chosen = engine or config.engine
+        if chosen is None or not isinstance(chosen, str):
+            return chosen
+        made = engine_from(chosen)
+        self._stack.push_async_callback(made.close)
+        return made
+
+    def _store(self, store: str | Path | Store | None, config: Config) -> Store:
+        if isinstance(store, Store):
+            return store
+        return self._stack.enter_context(Store(store or config.store))
+
+
+def _tools(
+    given: Sequence[object], *, with_database: bool
+) -> tuple[tuple[ToolSpec, ...], dict[str, Tool]]:
+    """Return the specs of every tool, and those tools that can run, by name."""
+    tools = builtin_tools(database=with_database)
+    specs = {name: tool.spec for name, tool in tools.items()}
+    for one in given:
+        spec, tool = tool_from(one)
+        if spec.name in specs:
+            raise Misuse(f"two tools are named {spec.name}")
+        specs[spec.name] = spec
+        if tool is not None:
+            tools[spec.name] = tool
+    return tuple(specs.values()), tools
+
+
+def _prompts(folder: str | Path | None) -> Prompts:
+    return Prompts.own() if folder is None else Prompts.from_folder(folder)

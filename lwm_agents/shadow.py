@@ -1,0 +1,253 @@
+"""To shadow a tool is to stand in front of it: what one action comes to in each mode.
+
+`lwm_agents.session` builds a Shadow and hands it one action at a time. Only a Shadow that was given
+a real world can execute, and in a dry run there is none to give.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from lwm_agents.errors import EngineError, PromiseError
+from lwm_agents.gate import Gate, Spent, cost_of, effects_of, worst
+from lwm_agents.gate.approvals import Approval, ApprovalRequest, Approver, matches
+from lwm_agents.gate.policy import Decision
+from lwm_agents.scores import fidelity
+from lwm_agents.store import Store
+from lwm_agents.tools.base import Tool, argument_errors
+from lwm_agents.tools.functions import FunctionTool
+from lwm_agents.values import Action, Effect, Mode, Observation, ToolSpec, Trajectory, Transition
+from lwm_agents.worlds.base import World
+from lwm_agents.worlds.real import RealWorld
+
+NO_WORLD = (
+    "unanswered: no world could answer this call; nothing was executed and nothing was made up"
+)
+NO_ENGINE = (
+    f"{NO_WORLD}. No language model is set: name one with --engine or LWM_ENGINE, or get one with "
+    "`lwm model pull`"
+)
+APPROVAL_SECONDS = 600.0
+"""How long after it was asked for an approval may be used."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """One action on its way: what is known of its tool, what it can do, what the gate says."""
+
+    action: Action
+    spec: ToolSpec
+    effects: frozenset[Effect]
+    decision: Decision
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a call came to: the observation, and what was predicted where it was executed."""
+
+    observation: Observation
+    prediction: Observation | None = None
+    started_id: int | None = None
+
+
+class Shadow:
+    """Answers one action after another in one mode, and logs each.
+
+    `tools` are those that can run, by name; a tool in the trajectory that is not among them can be
+    predicted only. `predictor` is the world that answers without executing, None where there is
+    none. `real` is None in a dry run, always.
+    """
+
+    def __init__(
+        self,
+        *,
+        mode: Mode,
+        root: str,
+        trajectory: Trajectory,
+        tools: Mapping[str, Tool],
+        gate: Gate,
+        approver: Approver,
+        store: Store,
+        predictor: World | None,
+        real: RealWorld | None,
+        engine: str | None,
+    ) -> None:
+        if (real is None) != (mode == "dry-run"):
+            raise PromiseError("a dry run has no real world, and every other mode has one")
+        self.trajectory = trajectory
+        self._mode = mode
+        self._root = root
+        self._tools = tools
+        self._gate = gate
+        self._approver = approver
+        self._store = store
+        self._predictor = predictor
+        self._real = real
+        self._engine = engine
+        self._spent = Spent()
+
+    async def step(self, action: Action) -> Observation:
+        """Answer one action, append the transition to the log and to the trajectory."""
+        started_at, clock = time.time(), time.perf_counter()
+        spec = self.trajectory.tool(action.tool)
+        effects = self.effects(action, spec)
+        outcome = await self._outcome(action, spec, effects)
+        observation, prediction = outcome.observation, outcome.prediction
+        transition = Transition(
+            session=self.trajectory.session,
+            step=len(self.trajectory.transitions) + 1,
+            action=action,
+            observation=observation,
+            effect=worst(effects),
+            tool_hash=None if spec is None else spec.hash,
+            started_at=started_at,
+            latency_ms=(time.perf_counter() - clock) * 1000,
+            prediction=prediction,
+            fidelity=_score(prediction, observation),
+            engine=self._engine,
+        )
+        self._store.append(transition, started_id=outcome.started_id)
+        transitions = (*self.trajectory.transitions, transition)
+        self.trajectory = self.trajectory.model_copy(update={"transitions": transitions})
+        return observation
+
+    def effects(self, action: Action, spec: ToolSpec | None) -> frozenset[Effect]:
+        """Return everything the action can do."""
+        tool = self._tools.get(action.tool)
+        if isinstance(tool, FunctionTool):
+            return effects_of(action, spec, tool.effect, builtin=False)
+        return effects_of(action, spec, builtin=tool is not None, dialect="sqlite")
+
+    async def _outcome(
+        self, action: Action, spec: ToolSpec | None, effects: frozenset[Effect]
+    ) -> Outcome:
+        if spec is None:
+            known = ", ".join(tool.name for tool in self.trajectory.tools)
+            return Outcome(_unanswered(f"there is no tool {action.tool!r}; known: {known}"))
+        said = argument_errors(spec, action.arguments)
+        if said is None and (tool := self._tools.get(action.tool)) is not None:
+            said = tool.refusal(action.arguments, self._root)
+        if said is not None:
+            # What a tool refuses before it acts, it refuses anywhere.
+            refusing = "rehearsed" if self._real is None else self._real.place.source
+            return Outcome(Observation(text=said, source=refusing, is_error=True))
+        call = Call(action, spec, effects, self._gate.decide(action, effects))
+        if denied := self._denied(call):
+            return Outcome(_unanswered(f"denied, not executed: {denied}"))
+        return await self._answer(call, self._real)
+
+    def _denied(self, call: Call) -> str | None:
+        if call.decision.verdict == "deny":
+            rule = f" ({call.decision.rule})" if call.decision.rule else ""
+            return call.decision.reason + rule
+        cost = cost_of(call.action, call.effects)
+        if refusal := self._gate.caps.refusal(self._spent, cost):
+            return refusal
+        self._spent += cost
+        return None
+
+    async def _answer(self, call: Call, real: RealWorld | None) -> Outcome:
+        if real is None:
+            seen = await self._predict(call)
+            no_answer = NO_ENGINE if self._predictor is None else NO_WORLD
+            return Outcome(seen or _unanswered(no_answer))
+        if call.action.tool not in self._tools:
+            text = f"{call.action.tool} is known by its spec only, so it can't be executed"
+            return Outcome(_unanswered(text))
+        if call.decision.verdict == "ask":
+            return await self._ask_and_execute(call, real)
+        if self._mode == "compare":
+            return await self._execute_and_predict(call, real)
+        return await self._execute(call, real)
+
+    async def _predict(self, call: Call) -> Observation | None:
+        if self._predictor is None:
+            return None
+        seen = await self._predictor.step(call.action, self.trajectory)
+        if seen is not None and seen.source == "executed":
+            raise PromiseError(f"a world that predicts says that it executed {call.action.tool}")
+        return seen
+
+    async def _predict_or_not(self, call: Call) -> Observation | None:
+        """Predict where the call is, or may be, executed anyway: a failed world stops nothing."""
+        try:
+            return await self._predict(call)
+        except EngineError:
+            return None
+
+    async def _execute_and_predict(self, call: Call, real: RealWorld) -> Outcome:
+        """Predict while the real call runs; neither sees the other, and neither can stop it."""
+        predicting = asyncio.ensure_future(self._predict_or_not(call))
+        try:
+            outcome = await self._execute(call, real)
+        except BaseException:
+            predicting.cancel()
+            raise
+        return replace(outcome, prediction=await predicting)
+
+    async def _ask_and_execute(self, call: Call, real: RealWorld) -> Outcome:
+        prediction = await self._predict_or_not(call)
+        expires_at = time.time() + APPROVAL_SECONDS
+        asked = self._request(call, real, expires_at, prediction)
+        approval = await self._approver.decide(asked)
+        if approval is None:
+            text = f"not approved, not executed: {call.decision.reason}"
+            return Outcome(_unanswered(text), prediction)
+        # Asked again of the world as it is now: the tool and the folder must still be the same.
+        if not matches(approval, self._request(call, real, expires_at), time.time()):
+            text = "not executed: the approval is of another call, or has expired"
+            return Outcome(_unanswered(text), prediction)
+        outcome = await self._execute(call, real, approval)
+        return replace(outcome, prediction=prediction)
+
+    def _request(
+        self,
+        call: Call,
+        real: RealWorld,
+        expires_at: float,
+        prediction: Observation | None = None,
+    ) -> ApprovalRequest:
+        return ApprovalRequest(
+            tool=call.action.tool,
+            arguments=call.action.arguments,
+            effects=call.effects,
+            tool_hash=call.spec.hash,
+            cwd=real.place.cwd,
+            root_or_url=real.place.root,
+            session=self.trajectory.session,
+            expires_at=expires_at,
+            prediction=prediction,
+        )
+
+    async def _execute(
+        self, call: Call, real: RealWorld, approval: Approval | None = None
+    ) -> Outcome:
+        """Execute once. What may change anything is first logged as started, durably."""
+        started_id = None
+        if call.effects != {"read"} or approval is not None:
+            if approval is not None:
+                self._store.approve(self.trajectory.session, call.action, approval)
+            started_id = self._store.start(
+                self.trajectory.session,
+                len(self.trajectory.transitions) + 1,
+                call.action,
+                approval_id=None if approval is None else approval.id,
+            )
+        seen = await real.step(call.action, self.trajectory)
+        if seen is None:
+            raise PromiseError(f"the real world can't run {call.action.tool}")
+        return Outcome(seen, started_id=started_id)
+
+
+def _score(prediction: Observation | None, happened: Observation) -> float | None:
+    """How near the prediction came; None where there is none, or nothing happened to compare."""
+    if prediction is None or happened.source != "executed":
+        return None
+    return fidelity(prediction, happened).score
+
+
+def _unanswered(text: str) -> Observation:
+    return Observation(text=text, source="unanswered", is_error=True)

@@ -163,12 +163,11 @@ def _part_touches(pattern: str, command: Command, depth: int) -> bool:
             if words[start].value is not None and command_name(words[start]) is not None
         )
     if name in SHELLS or name in ("eval", "trap", "su", "ssh"):
-        inner = [word.value for word in words[1:]] + [command.fed]
-        joined = " ".join(value for value in inner if value)
-        return any(
-            value is not None and command_touches(pattern, value, depth + 1)
-            for value in [*inner, joined if name in ("eval", "ssh") else None]
-        )
+        values = [word.value or "" for word in words[1:]]
+        lines = [*values, command.fed or ""]
+        if name in ("eval", "ssh"):  # these join their words; ssh has a host and options first
+            lines += [" ".join(values[start:]) for start in range(min(len(values), 12))]
+        return any(line and command_touches(pattern, line, depth + 1) for line in lines)
     return False
 
 
@@ -180,7 +179,7 @@ def _forms(command: Command) -> Iterator[str]:
     yield " ".join(plain)
     value = words[0].value
     if value is not None and command_name(words[0]) is not None:
-        yield " ".join([value.rsplit("/", 1)[-1], *plain[1:]])
+        yield " ".join([shlex.quote(value.rsplit("/", 1)[-1]), *plain[1:]])
 
 
 def sql_covers(pattern: str, query: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os.path
 import re
 from collections.abc import Mapping
@@ -71,10 +72,11 @@ def _rule(table: dict[str, Any], answer: Answer, index: int, text: str, path: Pa
         raise ConfigError(f"{at('arguments')}: arguments must be a table of patterns")
     patterns: dict[str, tuple[str, ...]] = {}
     for key, value in [*((k, v) for k, v in table.items() if k not in RULE_KEYS), *extra.items()]:
-        if key not in extra and (near := suggestion(key, RULE_KEYS)).startswith("did"):
+        near = difflib.get_close_matches(key, RULE_KEYS, n=1, cutoff=0.8)
+        if key not in extra and near:
             # A misspelt `effect` taken for an argument would make a rule that never speaks.
             raise ConfigError(
-                f"{at(key)}: unknown key {key!r}. {near}. "
+                f"{at(key)}: unknown key {key!r}. Did you mean {near[0]!r}? "
                 f'An argument of that name goes under arguments = {{ {key} = "…" }}'
             )
         patterns[key] = tuple(

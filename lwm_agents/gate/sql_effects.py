@@ -43,9 +43,10 @@ _READING_PRAGMAS = _words(
 )
 
 _PRAGMA = re.compile(
-    r"\s*PRAGMA\s+(?:\w+\.)?(\w+)\s*(?:\(\s*['\"]?[\w.]*['\"]?\s*\))?\s*;?\s*", re.IGNORECASE
+    r"\s*PRAGMA\s+(?:\w+\.)?(\w+)\s*(?:\(\s*['\"]?[\w.]*['\"]?\s*\))?\s*;?\s*",
+    re.IGNORECASE,
 )
-"""A PRAGMA that asks; one that sets has an equals sign, or a value some of them take in brackets."""
+"""A PRAGMA without an equals sign; those in the table above only ask."""
 
 _READING_FUNCTIONS = _words(
     "julianday strftime datetime unixepoch date time printf format typeof total ifnull instr "

@@ -103,7 +103,7 @@ def test_sql_has_exactly_this_effect(query: str, effect: str) -> None:
 
 def test_a_named_dialect_is_the_only_one_asked() -> None:
     assert sql_effects("REPLACE INTO t VALUES (1)", "sqlite") == {"write"}
-    assert sql_effects("REPLACE INTO t VALUES (1)") == {"unknown"}
+    assert "unknown" in sql_effects("REPLACE INTO t VALUES (1)")
 
 
 def test_all_that_several_statements_do_is_found() -> None:

@@ -1,0 +1,148 @@
+"""The mode, the user's policy, the project's and the caps, in one verdict."""
+
+# ruff: noqa: E501
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lwm_agents.config import Config
+from lwm_agents.errors import ConfigError
+from lwm_agents.gate import Caps, Gate, Policy, Spent, cost_of, default_decision
+from lwm_agents.gate.caps import size_from
+from lwm_agents.gate.policy import Rule
+from lwm_agents.values import Action, Effect, Json, Mode, ToolAnnotations, ToolSpec
+
+BUILTIN = frozenset({"read_file", "write_file", "delete_file", "shell", "sql_query"})
+ALL = Policy(rules=(Rule(answer="allow", tool="*"),))
+ASK = Policy(rules=(Rule(answer="ask", tool="*"),))
+NONE = Policy(rules=(Rule(answer="deny", tool="*"),))
+READ = Action(tool="read_file", arguments={"path": "a"})
+
+
+def gate(mode: Mode, user: Policy | None = None, project: Policy | None = None) -> Gate:
+    return Gate(mode=mode, builtin=BUILTIN, user=user, project=project)
+
+
+def judged(gate: Gate, tool: str, /, **arguments: Json) -> str:
+    return gate.judge(Action(tool=tool, arguments=arguments), None).decision.answer
+
+
+@pytest.mark.parametrize(
+    ("mode", "tool", "arguments", "answer"),
+    [
+        ("dry-run", "shell", {"command": "rm -rf /"}, "allow"),
+        ("dry-run", "anything", {}, "allow"),
+        ("gated", "read_file", {"path": "a"}, "allow"),
+        ("gated", "write_file", {"path": "a", "content": ""}, "ask"),
+        ("gated", "shell", {"command": "ls"}, "ask"),
+        ("gated", "sql_query", {"query": "SELECT 1"}, "ask"),
+        ("gated", "list_directory", {}, "ask"),  # not this package's own here
+        ("compare", "shell", {"command": "rm -rf /"}, "allow"),
+        ("live", "anything", {}, "allow"),
+    ],
+)
+def test_without_a_policy_the_mode_decides(
+    mode: Mode, tool: str, arguments: dict[str, Json], answer: str
+) -> None:
+    assert judged(gate(mode), tool, **arguments) == answer
+
+
+@pytest.mark.parametrize("effects", [{"read", "external"}, {"unknown"}, set()])
+def test_gated_allows_a_file_tool_only_what_is_known_to_read(effects: set[Effect]) -> None:
+    assert default_decision("gated", READ, effects).answer == "ask"
+
+
+def test_a_hint_of_the_tool_itself_makes_gated_ask() -> None:
+    spec = ToolSpec(name="read_file", annotations=ToolAnnotations(destructive_hint=True))
+    assert gate("gated").judge(READ, spec).decision.answer == "ask"
+
+
+def test_the_users_policy_can_loosen_and_tighten() -> None:
+    assert judged(gate("gated", ALL), "shell", command="ls") == "allow"
+    assert judged(gate("live", ASK), "shell", command="ls") == "ask"
+    assert judged(gate("live", NONE), "shell", command="ls") == "deny"
+
+
+@pytest.mark.parametrize(
+    ("mode", "user", "project", "answer"),
+    [
+        ("gated", None, ALL, "ask"),
+        ("gated", ASK, ALL, "ask"),
+        ("gated", NONE, ALL, "deny"),
+        ("gated", ALL, ASK, "ask"),
+        ("live", None, ASK, "ask"),
+        ("live", ALL, NONE, "deny"),
+        ("live", None, Policy(caps=Caps(calls=1)), "allow"),
+    ],
+)
+def test_a_project_can_only_tighten(
+    mode: Mode, user: Policy | None, project: Policy, answer: str
+) -> None:
+    assert judged(gate(mode, user, project), "shell", command="ls") == answer
+
+
+def test_in_a_dry_run_nothing_is_asked_and_what_is_denied_stays_denied() -> None:
+    assert judged(gate("dry-run", ASK), "shell", command="ls") == "allow"
+    assert judged(gate("dry-run", NONE), "shell", command="ls") == "deny"
+    assert judged(gate("dry-run", ASK, NONE), "shell", command="ls") == "deny"
+
+
+def test_hosts_need_the_users_name() -> None:
+    mine, theirs = Policy(network=("a.org", "b.org")), Policy(network=("b.org", "c.org"))
+    both = gate("dry-run", mine, theirs)
+    assert [both.allows_host(h) for h in ("a.org", "b.org", "c.org")] == [False, True, False]
+    assert gate("dry-run", mine, ALL).allows_host("a.org")
+    assert not gate("dry-run", None, theirs).allows_host("b.org")
+
+
+def test_the_lower_cap_counts() -> None:
+    mine, theirs = Caps(calls=5, bytes=10), Caps(calls=9, deletions=0)
+    both = gate("live", Policy(caps=mine), Policy(caps=theirs)).caps
+    assert both == Caps(calls=5, bytes=10, deletions=0)
+
+
+def test_a_call_past_a_cap_is_denied_with_the_numbers() -> None:
+    limited = gate("live", Policy(caps=Caps(calls=2, bytes=10, deletions=1)))
+    write = Action(tool="write_file", arguments={"path": "a", "content": "é" * 6})
+    assert limited.judge(READ, None, Spent(calls=1)).decision.answer == "allow"
+    third = limited.judge(READ, None, Spent(calls=2)).decision
+    assert third.answer == "deny"
+    assert "may make 2 calls; this call would make it 3" in third.reason
+    assert "12" in limited.judge(write, None).decision.reason  # bytes, not characters
+    remove = Action(tool="shell", arguments={"command": "rm a"})
+    assert limited.judge(remove, None).decision.answer == "allow"
+    assert limited.judge(remove, None, Spent(deletions=1)).decision.answer == "deny"
+
+
+def test_a_cap_of_nothing_allows_nothing() -> None:
+    assert judged(gate("dry-run", Policy(caps=Caps(calls=0))), "shell", command="ls") == "deny"
+
+
+def test_what_a_call_costs() -> None:
+    edit = Action(tool="edit_file", arguments={"old_text": "xyz", "new_text": "ab\ud800"})
+    assert cost_of(edit, {"write"}) == Spent(calls=1, bytes=5)
+    assert cost_of(Action(tool="x"), {"destroy", "external"}) == Spent(calls=1, deletions=1)
+
+
+@pytest.mark.parametrize(
+    ("value", "size"),
+    [(0, 0), (5, 5), ("10 MB", 10_000_000), ("4KiB", 4096), ("1.5 kB", 1500), ("7", 7), ("2 gib", 2**31),
+     (-1, None), (True, None), (1.5, None), ("", None), ("MB", None), ("1 XB", None), ("-1 MB", None), (None, None)],
+)  # fmt: skip
+def test_sizes(value: object, size: int | None) -> None:
+    assert size_from(value) == size
+
+
+def test_a_gate_is_made_from_config_and_policy_files(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text('[[allow]]\ntool = "*"')
+    (tmp_path / "theirs.toml").write_text('[[ask]]\ntool = "shell"\n[[allow]]\ntool = "*"')
+    config = Config(policy=tmp_path / "mine.toml", project_policy=tmp_path / "theirs.toml")
+    made = Gate.of("live", tmp_path, config, builtin=BUILTIN, declared={"lookup": "read"})
+    assert judged(made, "shell", command="ls") == "ask"
+    assert made.judge(Action(tool="lookup"), None).effect == "read"
+    assert judged(Gate.of("live", tmp_path, config, NONE, builtin=BUILTIN), "x") == "deny"
+    with pytest.raises(ConfigError, match="can't be read"):
+        Gate.of("live", tmp_path, config, tmp_path / "gone.toml", builtin=BUILTIN)

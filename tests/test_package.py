@@ -270,6 +270,26 @@ def test_every_module_of_the_core_imports_where_linux_only_modules_are_missing(
     assert run(FOREIGN, platform, *names) == f"imported {len(names)}\n"
 
 
+@pytest.mark.parametrize(
+    ("platform", "line", "missing"),
+    [
+        ("win32", "import fcntl", "fcntl"),
+        ("win32", "import os; FLAGS = os.O_NOFOLLOW", "O_NOFOLLOW"),
+        ("win32", "import signal; LAST = signal.SIGKILL", "SIGKILL"),
+        ("darwin", "import os; make = os.memfd_create", "memfd_create"),
+    ],
+)
+def test_a_module_that_needs_linux_to_import_would_be_seen(
+    tmp_path: Path, platform: str, line: str, missing: str
+) -> None:
+    package = tmp_path / "lwm_agents"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "needy.py").write_text(line)
+    with pytest.raises(AssertionError, match=missing):
+        run(FOREIGN, platform, "lwm_agents.needy", path=tmp_path)
+
+
 # Names.
 
 

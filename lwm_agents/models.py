@@ -197,10 +197,10 @@ def _remote_files(
     """Return the files of a repository by name, and the commit they belong to."""
     from huggingface_hub import HfApi
     from huggingface_hub import constants as hub
-    from huggingface_hub.errors import (
+    from huggingface_hub.errors import (  # type: ignore[attr-defined]
         GatedRepoError,
         HfHubHTTPError,
-        HTTPError,  # type: ignore[attr-defined] # of its HTTP client
+        HTTPError,
         OfflineModeIsEnabled,
         RepositoryNotFoundError,
     )
@@ -239,9 +239,9 @@ def _fetch(
     report: type[_Reporter],
 ) -> None:
     from huggingface_hub import hf_hub_url
-    from huggingface_hub.errors import (
+    from huggingface_hub.errors import (  # type: ignore[attr-defined]
         HfHubHTTPError,
-        HTTPError,  # type: ignore[attr-defined]
+        HTTPError,
     )
     from huggingface_hub.file_download import http_get
     from huggingface_hub.utils import build_hf_headers  # type: ignore[attr-defined]

@@ -22,7 +22,8 @@ from tenacity import (
     RetryCallState,
     retry_if_exception_type,
     stop_after_attempt,
-    wait_exponential_jitter,
+    wait_exponential,
+    wait_random,
 )
 from yarl import URL
 
@@ -174,7 +175,7 @@ class OpenAIEngine:
     ) -> Completion:
         if self._model is None or (self._context is None and not self._asked):
             await self._discover(patient=True)
-        url = self._url / "chat/completions"
+        url = self._at("chat/completions")
         wanted = self._body(messages, sampling, schema)
         while True:
             body = {self._renamed.get(k, k): v for k, v in wanted.items()}
@@ -244,7 +245,7 @@ class OpenAIEngine:
     async def _discover(self, *, patient: bool) -> None:
         """Set model and context from /v1/models, and from llama.cpp's /props where need be."""
         self._asked = True
-        url = self._url / "models"
+        url = self._at("models")
         status, answer = await self._send("GET", url, None, attempts=None if patient else 1)
         try:
             served = json.loads(answer)["data"] if status == 200 else None
@@ -276,6 +277,9 @@ class OpenAIEngine:
             log.debug("no context length in /props (status %s)", status)
             return None
 
+    def _at(self, path: str) -> URL:
+        return (self._url / path).with_query(self._url.query)
+
     async def _send(
         self, method: str, url: URL, body: dict[Any, Json] | None, attempts: int | None = None
     ) -> tuple[int, bytes]:
@@ -296,8 +300,8 @@ class OpenAIEngine:
         failed = state.outcome.exception() if state.outcome else None
         if isinstance(failed, _BusyError) and failed.after is not None:
             return failed.after
-        grow = wait_exponential_jitter(self._first_wait, max=30.0, jitter=self._first_wait)
-        return grow(state)
+        grow = wait_exponential(multiplier=self._first_wait, max=30.0)
+        return (grow + wait_random(0, self._first_wait))(state)
 
     async def _once(self, method: str, url: URL, body: dict[Any, Json] | None) -> tuple[int, bytes]:
         headers = {"Accept": "application/json"}

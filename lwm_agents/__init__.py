@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from lwm_agents.engines import engine_from as engine_from
     from lwm_agents.engines.base import Engine as Engine
-    from lwm_agents.fidelity import Fidelity as Fidelity
-    from lwm_agents.fidelity import fidelity as fidelity
+    from lwm_agents.scores import Fidelity as Fidelity
+    from lwm_agents.scores import fidelity as fidelity
     from lwm_agents.session import Session as Session
     from lwm_agents.store import Store as Store
     from lwm_agents.values import Action as Action
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "Action": "lwm_agents.values",
     "Engine": "lwm_agents.engines.base",
-    "Fidelity": "lwm_agents.fidelity",
+    "Fidelity": "lwm_agents.scores",
     "Observation": "lwm_agents.values",
     "Session": "lwm_agents.session",
     "Store": "lwm_agents.store",
@@ -38,7 +38,7 @@ _HOMES = {
     "Transition": "lwm_agents.values",
     "World": "lwm_agents.worlds.base",
     "engine_from": "lwm_agents.engines",
-    "fidelity": "lwm_agents.fidelity",
+    "fidelity": "lwm_agents.scores",
 }
 
 __all__ = [

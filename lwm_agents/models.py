@@ -220,7 +220,7 @@ def _remote_files(
         raise ModelError(f"{where} answered: {str(error).splitlines()[0]}") from None
     except (HTTPError, OfflineModeIsEnabled, OSError) as error:
         raise ModelError(f"can't reach {where}: {_line(error)}") from None
-    except ValueError as error:
+    except (ValueError, TypeError, KeyError) as error:
         raise ModelError(f"{where} answered with what is no model's page: {_line(error)}") from None
     files = {
         s.rfilename: _Remote(s.rfilename, s.size or 0, s.lfs.sha256 if s.lfs else None)

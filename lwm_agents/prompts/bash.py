@@ -119,35 +119,47 @@ def _pipelines(node: Node, joined: str) -> Iterator[Pipeline]:
                 raise _NotLiteralError
         return
     if node.type == "pipeline":
-        commands: list[Command] = []
-        for child in node.children:
-            if child.type == "|":
-                continue
-            commands.append(_command(child))
+        commands = [_command(child) for child in node.children if child.type != "|"]
         yield Pipeline(tuple(commands), joined)
         return
+    if node.type == "redirected_statement":
+        yield from _redirected(node, joined)
+        return
     yield Pipeline((_command(node),), joined)
+
+
+def _redirected(node: Node, joined: str) -> Iterator[Pipeline]:
+    """Yield a statement with redirections.
+
+    The grammar puts `a && b > f` as the redirection of the whole list; Bash gives it to `b`.
+    """
+    body = node.child_by_field_name("body")
+    redirects = [child for child in node.children if child.type.endswith("_redirect")]
+    if body is None or len(redirects) != len(node.children) - 1:
+        raise _NotLiteralError
+    if body.type not in {"command", "list", "pipeline"}:
+        raise _NotLiteralError
+    *before, last = _pipelines(body, joined)
+    yield from before
+    final = _with_redirects(last.commands[-1], redirects)
+    yield Pipeline((*last.commands[:-1], final), last.joined)
 
 
 def _command(node: Node) -> Command:
     if node.type == "test_command":
         return Command(_test_words(node))
     if node.type == "command":
-        return _simple(node, [])
+        return _simple(node)
     if node.type == "redirected_statement":
-        body = node.child_by_field_name("body")
-        redirects = [child for child in node.children if child.type.endswith("_redirect")]
-        if body is None or len(redirects) != len(node.children) - 1:
-            raise _NotLiteralError
-        if body.type != "command":
-            raise _NotLiteralError
-        return _simple(body, redirects)
+        pipelines = list(_redirected(node, ""))
+        if len(pipelines) == 1 and len(pipelines[0].commands) == 1:
+            return pipelines[0].commands[0]
     raise _NotLiteralError
 
 
-def _simple(node: Node, redirects: list[Node]) -> Command:
+def _simple(node: Node) -> Command:
     words: list[str] = []
-    redirects = list(redirects)
+    redirects: list[Node] = []
     for child in node.children:
         if child.type == "command_name":
             if child.child_count != 1:
@@ -157,9 +169,14 @@ def _simple(node: Node, redirects: list[Node]) -> Command:
             redirects.append(child)
         else:
             words.append(_word(child))
-    stdin: str | None = None
-    writes: list[tuple[str, bool]] = []
-    silenced = False
+    if not words:
+        raise _NotLiteralError
+    return _with_redirects(Command(tuple(words)), redirects)
+
+
+def _with_redirects(command: Command, redirects: list[Node]) -> Command:
+    stdin, silenced = command.stdin, command.silenced
+    writes = list(command.writes)
     for redirect in redirects:
         if redirect.type == "heredoc_redirect":
             stdin = _heredoc(redirect)
@@ -179,9 +196,7 @@ def _simple(node: Node, redirects: list[Node]) -> Command:
             writes.append((target, sign == ">>"))
         else:
             raise _NotLiteralError
-    if not words:
-        raise _NotLiteralError
-    return Command(tuple(words), stdin, tuple(writes), silenced)
+    return Command(command.words, stdin, tuple(writes), silenced)
 
 
 def _heredoc(node: Node) -> str:

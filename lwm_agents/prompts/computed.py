@@ -236,7 +236,7 @@ def _delete(disk: Disk, arguments: Mapping[str, Json]) -> Observation | None:
     children = disk.children(key)
     if kind == "absent":
         return _error(f"No such file: {_shown(path)}")
-    if kind == "directory" and children:
+    if kind == "directory" and disk.holds_something(key):
         return _error(f"Directory not empty: {_shown(path)}") if disk.writable(key) else None
     if (kind == "file" or children == {}) and disk.writable(key) and _made(disk, key):
         return _observation(f"Deleted {path}")

@@ -101,6 +101,13 @@ class Disk:
             if child.kind != "absent" and path != key and _above(path) == key
         }
 
+    def holds_something(self, key: str) -> bool:
+        """Return whether a directory certainly has an entry."""
+        return any(
+            entry.kind != "absent" and path != key and _above(path) == key
+            for path, entry in self.entries.items()
+        )
+
     def writable(self, key: str) -> bool:
         """Return whether the history shows that something can be created or deleted at `key`."""
         above = self.entries.get(_above(key))

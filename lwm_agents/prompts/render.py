@@ -35,7 +35,7 @@ _BLOCK_SHARE = 0.5  # of the history's room that a trim leaves filled
 _STATE_SHARE, _EXAMPLES_SHARE = 0.5, 0.4  # of the last turn
 
 _CONTROL = re.compile(
-    r"<(?=\|[^|<>\n]{1,40}\|>|｜[^｜<>\n]{1,40}｜>|(?:start|end)_of_turn>|/?s>|(?:bos|eos|pad)>"
+    r"<(?=\|[^|<>\s]{1,40}\|>|｜[^｜<>\n]{1,40}｜>|(?:start|end)_of_turn>|/?s>|(?:bos|eos|pad)>"
     r"|/?tool_(?:call|response)>)"
     r"|\[(?=/?INST\])"
 )
@@ -86,7 +86,10 @@ def render(
         if (turn := _turn(transition, number, limit, count_tokens)) is not None
     ]
     start = _first_kept(turns, history_room)
-    heading = _heading(action, len(trajectory.transitions) + 1, max(200, budget_tokens))
+    number = len(trajectory.transitions) + 1
+    heading = _heading(action, number, None)
+    if count_tokens(heading) > room:
+        heading = _heading(action, number, max(100, room // 2))
     spare = last_room - count_tokens(heading) - _PER_MESSAGE
     if spare < 0:
         # An action larger than its share: older history makes room for it in this step.
@@ -228,7 +231,7 @@ def _turn(
     return turn
 
 
-def _heading(action: Action, number: int, limit: int) -> str:
+def _heading(action: Action, number: int, limit: int | None) -> str:
     return f"### Turn {number}\n**Action:**\n```json\n{action_json(action, limit)}\n```"
 
 

@@ -165,10 +165,13 @@ class KnownState:
 
     def _learn_cwd(self, before: Machine, command: str, cwd: str) -> None:
         machine = self.machine
-        stayed = before.cwd == "." and machine.cwd == "."
-        moves = re.search(r"\b(cd|pushd|popd|source|eval)\b", command)
-        if machine.disk.root is None and stayed and (only_reads(command) or not moves):
-            machine.disk.learn_root(cwd)
+        if machine.disk.root is None and before.cwd == ".":
+            moves = re.search(r"\b(cd|pushd|popd|source|eval)\b", command)
+            below = machine.cwd
+            if below == "." and (only_reads(command) or not moves):
+                machine.disk.learn_root(cwd)
+            elif below and below[0] not in "./" and cwd.endswith(f"/{below}"):
+                machine.disk.learn_root(cwd.removesuffix(f"/{below}") or "/")
         key = machine.disk.key(cwd)
         if key is not None and machine.disk.status(key) != "directory":
             machine.disk.make_directory(key, empty=False, made=False)

@@ -4,57 +4,77 @@ from hypothesis import strategies as st
 
 from lwm_agents.prompts.parse import Parsed, parse
 
-O, C, H = "<predicted_observation>", "</predicted_observation>", "**Environment Observation:**"
+OPEN, CLOSE, H = (
+    "<predicted_observation>",
+    "</predicted_observation>",
+    "**Environment Observation:**",
+)
 CODE = '```json\n{"name": "shell", "arguments": {"command": "ls"}}\n```'
 
 CASES = {
     # name: (answer, observation, reasoning)
     "plain": ("a.txt\nb.txt", "a.txt\nb.txt", ""),
-    "tags": (f"{O}\na.txt\n{C}", "a.txt", ""),
-    "tags on one line": (f"{O}a.txt{C}", "a.txt", ""),
-    "thinking and tags": (f"<think>\nlist it\n</think>\n\n{O}\na.txt\n{C}", "a.txt", "list it"),
-    "thinking opened by the template": (f"list it\n</think>\n{O}\na.txt\n{C}", "a.txt", "list it"),
+    "tags": (f"{OPEN}\na.txt\n{CLOSE}", "a.txt", ""),
+    "tags on one line": (f"{OPEN}a.txt{CLOSE}", "a.txt", ""),
+    "thinking and tags": (
+        f"<think>\nlist it\n</think>\n\n{OPEN}\na.txt\n{CLOSE}",
+        "a.txt",
+        "list it",
+    ),
+    "thinking opened by the template": (
+        f"list it\n</think>\n{OPEN}\na.txt\n{CLOSE}",
+        "a.txt",
+        "list it",
+    ),
     "thinking without tags": ("<think>list it</think>\na.txt\n", "a.txt", "list it"),
     "thinking opened by the template, no tags": ("list it</think>\na.txt", "a.txt", "list it"),
-    "empty thinking": (f"<think>\n\n</think>\n\n{O}\nx\n{C}", "x", ""),
-    "thinking never closed": (f"<think>so it is\n{O}\nx\n{C}", "x", "so it is"),
-    "thinking closed twice": (f"<think>a</think></think>{O}x{C}", "x", "a"),
-    "thinking twice": (f"<think>a</think>\n<think>b</think>\n{O}x{C}", "x", "a\nb"),
+    "empty thinking": (f"<think>\n\n</think>\n\n{OPEN}\nx\n{CLOSE}", "x", ""),
+    "thinking never closed": (f"<think>so it is\n{OPEN}\nx\n{CLOSE}", "x", "so it is"),
+    "thinking closed twice": (f"<think>a</think></think>{OPEN}x{CLOSE}", "x", "a"),
+    "thinking twice": (f"<think>a</think>\n<think>b</think>\n{OPEN}x{CLOSE}", "x", "a\nb"),
     "thinking names the tag": (
-        f"<think>I answer in {O} tags</think>\n{O}x{C}",
+        f"<think>I answer in {OPEN} tags</think>\n{OPEN}x{CLOSE}",
         "x",
-        f"I answer in {O} tags",
+        f"I answer in {OPEN} tags",
     ),
-    "thinking holds a draft": (f"<think>maybe {O}y{C}?</think>{O}x{C}", "x", f"maybe {O}y{C}?"),
-    "answer inside the thinking": (f"<think>so\n{O}x{C}</think>", "x", "so"),
+    "thinking holds a draft": (
+        f"<think>maybe {OPEN}y{CLOSE}?</think>{OPEN}x{CLOSE}",
+        "x",
+        f"maybe {OPEN}y{CLOSE}?",
+    ),
+    "answer inside the thinking": (f"<think>so\n{OPEN}x{CLOSE}</think>", "x", "so"),
     "upper case": ("<THINK>a</THINK><Predicted_Observation>x</PREDICTED_OBSERVATION>", "x", "a"),
     "blanks in tags": ("< predicted_observation >\nx\n</ predicted_observation >", "x", ""),
-    "close missing": (f"{O}\nx\ny", "x\ny", ""),
-    "close cut off": (f"{O}\nx\n</predicted_obs", "x", ""),
-    "open missing": (f"x\ny\n{C}", "x\ny", ""),
-    "open missing after thinking": (f"<think>a</think>\nx\n{C}", "x", "a"),
-    "open missing after header": (f"{H}\nx\n{C}", "x", ""),
-    "nested twice": (f"{O}{O}x{C}{C}", "x", ""),
-    "opened twice, closed once": (f"{O}\n{O}\nx\n{C}", "x", ""),
-    "answer given twice": (f"{O}x{C}\n{O}x{C}", "x", ""),
-    "first empty, second not": (f"{O}\n{C}\n{O}\nx\n{C}", "x", ""),
-    "text before": (f"The tool would print:\n{O}\nx\n{C}", "x", ""),
-    "text before on the line": (f"Output: {O}x{C}", "x", ""),
-    "text after": (f"{O}\nx\n{C}\nThis lists the files.", "x", ""),
+    "close missing": (f"{OPEN}\nx\ny", "x\ny", ""),
+    "close cut off": (f"{OPEN}\nx\n</predicted_obs", "x", ""),
+    "open missing": (f"x\ny\n{CLOSE}", "x\ny", ""),
+    "open missing after thinking": (f"<think>a</think>\nx\n{CLOSE}", "x", "a"),
+    "open missing after header": (f"{H}\nx\n{CLOSE}", "x", ""),
+    "nested twice": (f"{OPEN}{OPEN}x{CLOSE}{CLOSE}", "x", ""),
+    "opened twice, closed once": (f"{OPEN}\n{OPEN}\nx\n{CLOSE}", "x", ""),
+    "answer given twice": (f"{OPEN}x{CLOSE}\n{OPEN}x{CLOSE}", "x", ""),
+    "first empty, second not": (f"{OPEN}\n{CLOSE}\n{OPEN}\nx\n{CLOSE}", "x", ""),
+    "text before": (f"The tool would print:\n{OPEN}\nx\n{CLOSE}", "x", ""),
+    "text before on the line": (f"Output: {OPEN}x{CLOSE}", "x", ""),
+    "text after": (f"{OPEN}\nx\n{CLOSE}\nThis lists the files.", "x", ""),
     "header": (f"{H}\nx\n", "x", ""),
     "header on the line": (f"{H} x", "x", ""),
     "header without stars": ("Environment Observation:\nx", "x", ""),
     "header as heading": (f"### {H}\nx", "x", ""),
     "header, colon outside": ("**Environment Observation**:\nx", "x", ""),
-    "header then tags": (f"{H}\n{O}\nx\n{C}", "x", ""),
-    "tags then header": (f"{O}\n{H}\nx\n{C}", "x", ""),
+    "header then tags": (f"{H}\n{OPEN}\nx\n{CLOSE}", "x", ""),
+    "tags then header": (f"{OPEN}\n{H}\nx\n{CLOSE}", "x", ""),
     "thinking then header": (f"<think>a</think>\n\n{H}\nx", "x", "a"),
     "fence": ("```\nx\ny\n```", "x\ny", ""),
     "fence with language": ('```json\n{"a": 1}\n```\n', '{"a": 1}', ""),
     "fence in header": (f"{H}\n```\nx\n```", "x", ""),
-    "tags in a fence": (f"```\n{O}\nx\n{C}\n```", "x", ""),
-    "tags in an xml fence after thinking": (f"<think>a</think>\n```xml\n{O}x{C}\n```", "x", "a"),
-    "turn heading echoed": (f"### Turn 3\n{O}x{C}", "x", ""),
+    "tags in a fence": (f"```\n{OPEN}\nx\n{CLOSE}\n```", "x", ""),
+    "tags in an xml fence after thinking": (
+        f"<think>a</think>\n```xml\n{OPEN}x{CLOSE}\n```",
+        "x",
+        "a",
+    ),
+    "turn heading echoed": (f"### Turn 3\n{OPEN}x{CLOSE}", "x", ""),
     "action echoed": (f"### Turn 3\n**Action:**\n{CODE}\n\n{H}\nx", "x", ""),
     "action echoed before bare text": (f"**Action:**\n{CODE}\nx", "x", ""),
     "next turn invented": (f"{H}\nx\n\n### Turn 4\n**Action:**\n{CODE}", "x", ""),
@@ -66,22 +86,26 @@ CASES = {
     "thinking only": ("<think>hm, let me see", None, "hm, let me see"),
     "thinking closed, then nothing": ("<think>hm</think>\n", None, "hm"),
     "echo only": (f"### Turn 3\n**Action:**\n{CODE}\n", None, ""),
-    "empty between tags": (f"{O}{C}", "", ""),
-    "empty between tags on lines": (f"{O}\n{C}", "", ""),
+    "empty between tags": (f"{OPEN}{CLOSE}", "", ""),
+    "empty between tags on lines": (f"{OPEN}\n{CLOSE}", "", ""),
     "empty after header": (f"{H}\n", "", ""),
     "empty fence": ("```\n```", "", ""),
     # Observations that hold such marks themselves.
-    "a file about tags": (f"{O}\nuse {O}x{C} here\n{C}", f"use {O}x{C} here", ""),
-    "a file about thinking": (f"{O}\n<think>x</think>\n{C}", "<think>x</think>", ""),
-    "fence kept in tags": (f"{O}\n```\nx\n```\n{C}", "```\nx\n```", ""),
+    "a file about tags": (
+        f"{OPEN}\nuse {OPEN}x{CLOSE} here\n{CLOSE}",
+        f"use {OPEN}x{CLOSE} here",
+        "",
+    ),
+    "a file about thinking": (f"{OPEN}\n<think>x</think>\n{CLOSE}", "<think>x</think>", ""),
+    "fence kept in tags": (f"{OPEN}\n```\nx\n```\n{CLOSE}", "```\nx\n```", ""),
     "two fences": ("```\na\n```\ntext\n```\nb\n```", "```\na\n```\ntext\n```\nb\n```", ""),
     "text around a fence": ("# Use\n```\na\n```", "# Use\n```\na\n```", ""),
-    "tag mentioned": (f"grep: {O} not found\n2 files", f"grep: {O} not found\n2 files", ""),
-    "close mentioned": (f"see {C} in a\nb", f"see {C} in a\nb", ""),
+    "tag mentioned": (f"grep: {OPEN} not found\n2 files", f"grep: {OPEN} not found\n2 files", ""),
+    "close mentioned": (f"see {CLOSE} in a\nb", f"see {CLOSE} in a\nb", ""),
     "thinking mentioned": ("1: <think> and </think>\n2: x", "1: <think> and </think>\n2: x", ""),
-    "indentation kept": (f"{O}\n    def f():\n{C}", "    def f():", ""),
-    "blank lines kept": (f"{O}\n\nx\n\n{C}", "\nx\n", ""),
-    "carriage returns": (f"{O}\r\nx\r\n{C}", "x", ""),
+    "indentation kept": (f"{OPEN}\n    def f():\n{CLOSE}", "    def f():", ""),
+    "blank lines kept": (f"{OPEN}\n\nx\n\n{CLOSE}", "\nx\n", ""),
+    "carriage returns": (f"{OPEN}\r\nx\r\n{CLOSE}", "x", ""),
     "html s": ("<s>old</s> new", "<s>old</s> new", ""),
 }
 
@@ -98,15 +122,15 @@ def test_there_are_at_least_forty_cases() -> None:
 
 
 def test_reasoning_split_off_by_the_server_is_kept() -> None:
-    assert parse(f"<think>b</think>{O}x{C}", "a") == Parsed("x", "a\nb", tagged=True)
+    assert parse(f"<think>b</think>{OPEN}x{CLOSE}", "a") == Parsed("x", "a\nb", tagged=True)
 
 
 @pytest.mark.parametrize(
     ("answer", "tagged", "complete"),
     [
         ("x", False, True),
-        (f"{O}x{C}", True, True),
-        (f"{O}x", True, False),
+        (f"{OPEN}x{CLOSE}", True, True),
+        (f"{OPEN}x", True, False),
         (f"{H}\nx", True, True),
         ("<think>x", False, False),
     ],
@@ -119,8 +143,8 @@ def test_says_whether_marked_and_whole(answer: str, tagged: bool, complete: bool
 PIECES = st.lists(
     st.sampled_from(
         [
-            O,
-            C,
+            OPEN,
+            CLOSE,
             H,
             "<think>",
             "</think>",
@@ -175,7 +199,7 @@ MARKS = (
     st.text(st.characters(codec="utf-8")).filter(lambda t: not any(m in t.lower() for m in MARKS))
 )
 def test_tagged_text_comes_back_whole(text: str) -> None:
-    assert parse(f"{O}\n{text}\n{C}").observation == text
+    assert parse(f"{OPEN}\n{text}\n{CLOSE}").observation == text
 
 
 @given(

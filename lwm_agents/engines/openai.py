@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import random
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from ipaddress import ip_address
@@ -17,14 +18,6 @@ from typing import Any, NoReturn
 from weakref import finalize
 
 import aiohttp
-from tenacity import (
-    AsyncRetrying,
-    RetryCallState,
-    retry_if_exception_type,
-    stop_after_attempt,
-    wait_exponential,
-    wait_random,
-)
 from yarl import URL
 
 from lwm_agents.engines.background import BackgroundLoop
@@ -39,6 +32,9 @@ DEFAULT_CONTEXT = 32_768
 
 LONGEST_ANSWER = 64 * 2**20
 """Bytes read of one HTTP answer; more is refused rather than held in memory."""
+
+LONGEST_PAUSE = 30.0
+"""Seconds that our own growing waits between attempts stop growing at."""
 
 LONGEST_WAIT = 60.0
 """Seconds that a server's Retry-After may ask for; more is refused with that number."""
@@ -92,6 +88,8 @@ class OpenAIEngine:
         proxy: str | None = None,
         extra: Mapping[str, Json] | None = None,
     ) -> None:
+        if attempts < 1 or concurrency < 1:
+            raise Misuse("an engine needs attempts >= 1 and concurrency >= 1")
         self._url = _endpoint(base_url)
         self._model = model
         self._key = _header_safe(api_key)
@@ -284,32 +282,33 @@ class OpenAIEngine:
         self, method: str, url: URL, body: dict[Any, Json] | None, attempts: int | None = None
     ) -> tuple[int, bytes]:
         """Return status and body of the answer; raise EngineError once the attempts are used up."""
-        retrying = AsyncRetrying(
-            stop=stop_after_attempt(attempts or self._attempts),
-            wait=self._wait,
-            retry=retry_if_exception_type(_BusyError),
-            reraise=True,
-        )
-        try:
-            async with self._pool.turn():
-                return await retrying(self._once, method, url, body)
-        except _BusyError as again:
-            raise again.error from None
-
-    def _wait(self, state: RetryCallState) -> float:
-        failed = state.outcome.exception() if state.outcome else None
-        if isinstance(failed, _BusyError) and failed.after is not None:
-            return failed.after
-        grow = wait_exponential(multiplier=self._first_wait, max=30.0)
-        return (grow + wait_random(0, self._first_wait))(state)
+        attempts = attempts or self._attempts
+        async with self._pool.turn():
+            for attempt in range(attempts):
+                try:
+                    return await self._once(method, url, body)
+                except _BusyError as busy:
+                    if attempt + 1 == attempts:
+                        raise busy.error from None
+                    pause = busy.after
+                if pause is None:
+                    pause = min(self._first_wait * 2**attempt, LONGEST_PAUSE)
+                    # Callers that were turned away together must not come back together.
+                    pause += random.uniform(0, self._first_wait)
+                await asyncio.sleep(pause)
+        raise AssertionError("the last attempt returns or raises")
 
     async def _once(self, method: str, url: URL, body: dict[Any, Json] | None) -> tuple[int, bytes]:
         headers = {"Accept": "application/json"}
+        data = None
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+            data = json.dumps(body).encode()
         if self._key:
             headers["Authorization"] = f"Bearer {self._key}"
         try:
             async with self._pool.session().request(
-                method, url, json=body, headers=headers, allow_redirects=False, proxy=self._proxy
+                method, url, data=data, headers=headers, allow_redirects=False, proxy=self._proxy
             ) as response:
                 answer = bytearray()
                 async for chunk in response.content.iter_chunked(2**16):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import Field
+from pydantic import ConfigDict, Field
 from stub_server import Reply, StubServer
 
 pytest.importorskip("langchain_core")
@@ -41,7 +41,7 @@ class Recording(BaseChatModel):
     failure: Exception | None = None
     asked: list[Any] = Field(default_factory=list)
 
-    model_config = {"arbitrary_types_allowed": True}
+    model_config = ConfigDict(arbitrary_types_allowed=True)
 
     @property
     def _llm_type(self) -> str:

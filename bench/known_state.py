@@ -78,7 +78,7 @@ class Bare:
             messages.append(Message(role="user", content=_call(past.action)))
             messages.append(Message(role="assistant", content=past.observation.text))
         messages.append(Message(role="user", content=_call(action)))
-        completion = await self._engine.complete(messages, sampling=Sampling(max_tokens=400))
+        completion = await self._engine.complete(messages, sampling=Sampling(max_tokens=256))
         return Observation(
             text=completion.text,
             source="imagined",
@@ -101,8 +101,8 @@ async def measure(arguments: argparse.Namespace) -> dict[str, Mapping[str, Datas
     )
     worlds: dict[str, World] = {
         "bare": Bare(engine),
-        "templates": LanguageWorld(engine, max_tokens=400, known_state=False, pin=False),
-        "known": LanguageWorld(engine, max_tokens=400),
+        "templates": LanguageWorld(engine, max_tokens=256, known_state=False, pin=False),
+        "known": LanguageWorld(engine, max_tokens=256),
     }
     scores: dict[str, Mapping[str, DatasetScore]] = {}
     wanted = arguments.worlds or list(worlds)

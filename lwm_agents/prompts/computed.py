@@ -11,13 +11,13 @@ import posixpath
 from collections.abc import Callable, Mapping
 
 from lwm_agents.prompts.disk import Disk
-from lwm_agents.prompts.reads import command_of, is_read, repeats
+from lwm_agents.prompts.reads import command_of, is_read, query_of, repeats
 from lwm_agents.prompts.shell import absolute_cwd, simulate
 from lwm_agents.prompts.state import KnownState, is_built_in, known_state, shell_text, sql_text
 from lwm_agents.tools.database import DATABASE_TOOLS
 from lwm_agents.tools.files import FILE_TOOLS, name_matcher, shown_path
 from lwm_agents.tools.sqlite import Rows
-from lwm_agents.values import Action, Json, Observation, ToolSpec, Trajectory
+from lwm_agents.values import Action, Json, Observation, ToolSpec, Trajectory, Transition
 
 COMPUTED_CONFIDENCE = 0.99
 SETTLED_CONFIDENCE = 0.95
@@ -38,10 +38,12 @@ def computed(
     """
     state = state or known_state(trajectory)
     spec = trajectory.tool(action.tool)
+    if not is_built_in(spec):
+        return None  # other tools have forms and quirks of their own, shells too
     command = command_of(action, spec)
     if command is not None:
-        return _shell(command, state, is_built_in(spec))
-    if not is_built_in(spec) or action.tool not in _TOOLS:
+        return _shell(command, state)
+    if action.tool not in _TOOLS:
         return None
     refused = _refused(action, state)
     if refused is not None:
@@ -65,14 +67,18 @@ def repeated(
     spec = trajectory.tool(action.tool)
     reading = is_read(action, spec)
     past = [t for t in trajectory.transitions if t.observation.source != "unanswered"]
-    if reading:
+    statement = query_of(action, spec) is not None
+    if reading or statement:
         for transition in reversed(past):
-            if transition.action.digest == action.digest:
+            if transition.action.digest == action.digest and (
+                # A statement that was refused is refused again; a service's error may pass.
+                reading or (transition.observation.is_error and transition.observation.error_known)
+            ):
                 return _again(transition.observation, COMPUTED_CONFIDENCE)
-            other = trajectory.tool(transition.action.tool)
-            if not (transition.effect == "read" or is_read(transition.action, other)):
-                return None
-        return None
+            if not _left_all_as_it_was(transition, trajectory, is_read):
+                break
+        if reading:
+            return None
     same = [transition for transition in past[-2:] if transition.action.digest == action.digest]
     if not same or past[-1] is not same[-1]:
         return None
@@ -81,6 +87,19 @@ def repeated(
     if len(same) == 2 and same[0].observation.text == same[1].observation.text:
         return _again(same[-1].observation, SETTLED_CONFIDENCE)
     return None
+
+
+def _left_all_as_it_was(transition: Transition, trajectory: Trajectory, is_read: IsRead) -> bool:
+    """Return whether a step changed nothing: a read, or a failed call of anything but a shell.
+
+    A shell command may fail after it did half its work; a statement or a call of a service that
+    is refused did nothing.
+    """
+    spec = trajectory.tool(transition.action.tool)
+    if transition.effect == "read" or is_read(transition.action, spec):
+        return True
+    failed = transition.observation.is_error and transition.observation.error_known
+    return failed and command_of(transition.action, spec) is None
 
 
 def _again(seen: Observation, confidence: float) -> Observation:
@@ -114,13 +133,11 @@ def _refused(action: Action, state: KnownState) -> str | None:
     return _TOOLS[action.tool].refusal(action.arguments, state.machine.disk.root)
 
 
-def _shell(command: str, state: KnownState, ours: bool) -> Observation | None:
+def _shell(command: str, state: KnownState) -> Observation | None:
     machine = state.machine.copy()
     answer = simulate(command, machine)
-    if answer is None or (answer.code and not ours):
-        return None  # how another shell tool shows a failure is not known
-    if not ours:
-        return _observation(answer.text)
+    if answer is None:
+        return None
     structured: dict[str, Json] = {"exit_code": answer.code, "timed_out": False, "truncated": False}
     cwd = absolute_cwd(machine)
     if cwd is not None:

@@ -21,6 +21,15 @@ _WRITING_NAMES = re.compile(
 _SQL_READ = re.compile(
     r"\s*\(*\s*(?:select|show|desc|describe|explain|values|with)\b", re.IGNORECASE
 )
+# Verbs of other statements. What begins with none of any dialect's is refused as no SQL at all.
+_SQL_OTHER = re.compile(
+    r"\W|\s*\b(?:abort|analyze|attach|backup|begin|cache|case|checkpoint|cluster|comment|commit|copy"
+    r"|deallocate|declare|detach|discard|do|end|exec|execute|flush|for|grant|handler|if|import|install"
+    r"|kill|listen|load|loop|lock|notify|optimize|pragma|prepare|refresh|reindex|release|rename"
+    r"|repair|replace|reset|restore|return|revoke|rollback|savepoint|start|stop|truncate|undrop"
+    r"|uninstall|unlock|upsert|use|vacuum|while|xa)\b",
+    re.IGNORECASE,
+)
 _SQL_UNSURE = re.compile(
     r"\b(?:insert|update|delete|merge|replace\s+into|into\s+outfile|create|drop|alter|call|set|lock"
     r"|now|rand|random|uuid|sleep|nextval|curdate|curtime|current_\w+|sysdate|last_insert_id)\b"
@@ -63,7 +72,9 @@ def is_read(action: Action, spec: ToolSpec | None) -> bool:
     query = query_of(action, spec)
     if query is not None:
         text = re.sub(r"'(?:[^']|'')*'|\"[^\"]*\"|`[^`]*`", "''", query)
-        return bool(_SQL_READ.match(text)) and not _SQL_UNSURE.search(text)
+        return not _SQL_UNSURE.search(text) and bool(
+            _SQL_READ.match(text) or not _SQL_OTHER.match(text)
+        )
     if spec is not None and spec.annotations.read_only_hint is not None:
         return spec.annotations.read_only_hint
     name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", action.tool).lower().replace("-", "_")

@@ -182,6 +182,7 @@ def test_adds_nothing(answer: str) -> None:
 
 
 MARKS = (
+    "\r",
     "observation",
     "think",
     "reasoning",

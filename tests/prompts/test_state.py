@@ -253,7 +253,8 @@ def test_odd_commands_never_raise(command: str) -> None:
     [
         ("SELECT 1", True), ("show tables", True), ("DESC t", True), ("SELECT 'delete me'", True),
         ("WITH a AS (SELECT 1) SELECT * FROM a", True), ("INSERT INTO t VALUES (1)", False),
-        ("WITH a AS (SELECT 1) DELETE FROM t", False), ("SELECT NOW()", False),
+        ("Can you name the tables?", True), ("TRUNCATE t", False), ("Please drop t", False),
+        ("```sql\nTRUNCATE t```", False), ("WITH a AS (SELECT 1) DELETE FROM t", False), ("SELECT NOW()", False),
         ("SELECT 1; DROP TABLE t", False), ("SELECT * FROM t INTO OUTFILE 'x'", False),
     ],
 )  # fmt: skip

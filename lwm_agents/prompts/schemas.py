@@ -73,25 +73,37 @@ class Schemas:
         used = _names(query)
         if used is None:
             return []
-        tables, columns, invented = used
         lines = []
         known = None if self.tables is None else {name.lower() for name in self.tables}
-        for table in tables:
-            if table.lower() in self.missing:
-                lines.append(
-                    f"There is no table {table}; the error was: {self.missing[table.lower()]}"
-                )
+        for table in used.tables:
+            error = self.missing.get(table.lower())
+            if error is not None:
+                lines.append(f"There is no table {table}; the error was: {error}")
             elif known is not None and table.lower() not in known:
                 lines.append(f"There is no table {table}")
         described = {name.lower(): names for name, names in self.columns.items()}
-        if tables and all(table.lower() in described for table in tables):
-            there = {column.lower() for table in tables for column in described[table.lower()]}
-            lines += [
-                f"There is no column {column} in {', '.join(tables)}"
-                for column in columns
-                if column.lower() not in there and column.lower() not in invented
-            ]
-        return lines
+        for qualifier, column in used.columns:
+            tables = [used.aliases[qualifier]] if qualifier in used.aliases else used.tables
+            if qualifier and qualifier not in used.aliases:
+                continue
+            if not tables or any(table.lower() not in described for table in tables):
+                continue
+            there = {name.lower() for table in tables for name in described[table.lower()]}
+            if column.lower() not in there | used.invented:
+                lines.append(f"There is no column {column} in {', '.join(tables)}")
+        return list(dict.fromkeys(lines))
+
+
+@dataclass(frozen=True)
+class _Names:
+    """The names in a statement. `aliases` says which table each qualifier stands for, lower case;
+    `columns` are (qualifier or "", name); `invented` names the statement itself makes.
+    """
+
+    tables: list[str]
+    aliases: dict[str, str]
+    columns: list[tuple[str, str]]
+    invented: set[str]
 
 
 def _rows(text: str) -> list[tuple[object, ...]] | None:
@@ -105,8 +117,8 @@ def _rows(text: str) -> list[tuple[object, ...]] | None:
     return rows
 
 
-def _names(query: str) -> tuple[list[str], list[str], set[str]] | None:
-    """Return the tables, the columns and the aliases in one SELECT; None: can't be told."""
+def _names(query: str) -> _Names | None:
+    """Return the names in one SELECT; None where they can't be told."""
     if len(query) > 2000 or not re.match(r"\s*(select|with)\b", query, re.IGNORECASE):
         return None
     import sqlglot
@@ -118,12 +130,23 @@ def _names(query: str) -> tuple[list[str], list[str], set[str]] | None:
         return None
     invented = {cte.alias_or_name.lower() for cte in tree.find_all(exp.CTE)}
     invented |= {alias.alias.lower() for alias in tree.find_all(exp.Alias)}
-    tables = dict.fromkeys(
-        table.name for table in tree.find_all(exp.Table) if table.name.lower() not in invented
-    )
-    columns = dict.fromkeys(
-        column.name
+    # A table of a subquery may share an alias with one outside: then the name tells nothing.
+    aliases: dict[str, str] = {}
+    doubtful: set[str] = set()
+    tables: dict[str, None] = {}
+    for table in tree.find_all(exp.Table):
+        if table.db:
+            return None  # of another database, such as information_schema
+        if not table.name or table.name.lower() in invented:
+            continue
+        tables[table.name] = None
+        alias = table.alias_or_name.lower()
+        if aliases.setdefault(alias, table.name) != table.name:
+            doubtful.add(alias)
+    columns = [
+        (column.table.lower(), column.name)
         for column in tree.find_all(exp.Column)
         if column.name and not isinstance(column.this, exp.Star)
-    )
-    return list(tables), list(columns), invented
+    ]
+    kept = {alias: name for alias, name in aliases.items() if alias not in doubtful}
+    return _Names(list(tables), kept, columns, invented)

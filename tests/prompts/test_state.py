@@ -180,6 +180,11 @@ def test_names_a_database_of_another_dialect_showed() -> None:
     assert "Tables: singer, song" in text
     assert "Columns of singer: id, name" in text
     assert "There is no column age in singer" in text
+    text = about(
+        past, "execute_sql", query="SELECT s.age, o.x FROM song o JOIN singer s ON s.id = o.n"
+    )
+    assert "There is no column age in singer" in text
+    assert "column x" not in text  # nothing is known of the columns of song
     text = about(past, "execute_sql", query="SELECT x FROM songs")
     assert "the error was: Error executing query: Table 'db.songs' doesn't exist" in text
     text = about(past, "execute_sql", query="WITH q AS (SELECT id n FROM singer) SELECT n FROM q")
@@ -254,7 +259,8 @@ def test_odd_commands_never_raise(command: str) -> None:
         ("SELECT 1", True), ("show tables", True), ("DESC t", True), ("SELECT 'delete me'", True),
         ("WITH a AS (SELECT 1) SELECT * FROM a", True), ("INSERT INTO t VALUES (1)", False),
         ("Can you name the tables?", True), ("TRUNCATE t", False), ("Please drop t", False),
-        ("```sql\nTRUNCATE t```", False), ("WITH a AS (SELECT 1) DELETE FROM t", False), ("SELECT NOW()", False),
+        ("```sql\nTRUNCATE t```", False), ("WITH a AS (SELECT 1) DELETE FROM t", False),
+        ("SELECT NOW()", False),
         ("SELECT 1; DROP TABLE t", False), ("SELECT * FROM t INTO OUTFILE 'x'", False),
     ],
 )  # fmt: skip

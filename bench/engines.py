@@ -152,6 +152,8 @@ def over_http(sessions: int = 64) -> float:
 
 def main() -> int:
     """Print all three; return 1 where a limit is missed."""
+    if len(sys.argv) < 2:
+        sys.exit("Run as: python bench/engines.py MODEL.gguf [ROUNDS]")
     model = sys.argv[1]
     rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 3
     http = over_http()

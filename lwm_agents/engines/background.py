@@ -35,7 +35,7 @@ class BackgroundLoop:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
                 self._thread = threading.Thread(
-                    target=self._loop.run_forever, name=self._name, daemon=True
+                    target=_serve, args=(self._loop,), name=self._name, daemon=True
                 )
                 self._thread.start()
             return asyncio.run_coroutine_threadsafe(work, self._loop)
@@ -45,9 +45,10 @@ class BackgroundLoop:
         return await asyncio.wrap_future(self.submit(work))
 
     def stop(self, last: Coroutine[Any, Any, None]) -> None:
-        """Cancel what is running, run `last`, end the thread. Blocks for a moment.
+        """Cancel what is running, run `last`, end the thread. Blocks until that is done.
 
-        Nothing happens where the loop was never started; a later `submit` starts a new one.
+        Nothing happens where the loop was never started; a later `submit` starts a new one. Called
+        on the loop's own thread, as a garbage collection may, it can't wait and only sets it off.
         """
         with self._lock:
             loop, thread = self._loop, self._thread
@@ -55,11 +56,17 @@ class BackgroundLoop:
         if loop is None or thread is None:
             last.close()
             return
-        asyncio.run_coroutine_threadsafe(_cancel_all_then(last), loop).result()
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.run_until_complete(loop.shutdown_asyncgens())
-        loop.close()
+        asyncio.run_coroutine_threadsafe(_cancel_all_then(last), loop).add_done_callback(
+            lambda _: loop.call_soon_threadsafe(loop.stop)
+        )
+        if threading.current_thread() is not thread:
+            thread.join()
+
+
+def _serve(loop: asyncio.AbstractEventLoop) -> None:
+    loop.run_forever()
+    loop.run_until_complete(loop.shutdown_asyncgens())
+    loop.close()
 
 
 async def _cancel_all_then(last: Coroutine[Any, Any, None]) -> None:

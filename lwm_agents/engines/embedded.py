@@ -12,6 +12,7 @@ import secrets
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -153,11 +154,15 @@ class EmbeddedEngine:
             request["stop"] = list(sampling.stop)
         if sampling.logprobs:
             request |= {"logprobs": True, "top_logprobs": 1}
-        if schema is not None:
+        if schema is not None and self._thinking:
             request["response_format"] = {
                 "type": "json_schema",
                 "json_schema": {"name": "answer", "schema": schema},
             }
+        elif schema is not None:
+            # The format above also allows a Markdown fence and blanks around the answer, on which
+            # small models spend their tokens. This allows the JSON alone, but no thinking.
+            request["grammar"] = import_module("xllamacpp").json_schema_to_grammar(schema)
         return request
 
     def _generate(
@@ -192,8 +197,7 @@ class EmbeddedEngine:
             return self._server
 
     def _load(self) -> Any:
-        import xllamacpp
-
+        xllamacpp = import_module("xllamacpp")
         p = xllamacpp.CommonParams()
         p.model.path = str(self._path)
         # A stream of cache per slot: attention then reads a conversation's own tokens only.

@@ -47,7 +47,7 @@ class Header:
     size: int
 
 
-class _Cut(Exception):  # noqa: N818 - never leaves this module
+class _Cut(Exception):
     """The file ends inside its header, or says something no header can say."""
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from email.utils import formatdate
@@ -444,6 +446,53 @@ def test_one_engine_serves_several_event_loops_and_leaks_nothing() -> None:
         assert "lwm-http" not in {thread.name for thread in threading.enumerate()}
 
 
+def test_an_engine_collected_on_its_own_thread_ends_that_thread() -> None:
+    there, gate = threading.Event(), threading.Event()
+
+    def wait(request: Request) -> Reply:
+        there.set()
+        gate.wait(30)
+        return Reply(body=completion())
+
+    async def give_up() -> None:
+        task = asyncio.create_task(
+            OpenAIEngine(server.url, "m").complete(ASKED, sampling=Sampling())
+        )
+        await asyncio.to_thread(there.wait, 30)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    with StubServer(wait) as server:
+        asyncio.run(give_up())
+        ours = [thread for thread in threading.enumerate() if thread.name == "lwm-http"]
+        gc.collect()
+        for thread in ours:
+            thread.join(30)
+            assert not thread.is_alive()
+        gate.set()
+
+
+def test_an_engine_nobody_closed_ends_with_the_program() -> None:
+    with StubServer(answering(Reply(body=completion()))) as server:
+        program = (
+            "import asyncio\n"
+            "from lwm_agents.engines.openai import OpenAIEngine\n"
+            "from lwm_agents.values import Message, Sampling\n"
+            f"engine = OpenAIEngine({server.url!r})\n"
+            "asked = [Message(role='user', content='hi')]\n"
+            "print(asyncio.run(engine.complete(asked, sampling=Sampling())).text)"
+        )
+        done = subprocess.run(
+            [sys.executable, "-X", "dev", "-W", "error", "-c", program],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=60,
+            cwd=Path(__file__).parents[2],
+        )
+    assert (done.stdout, done.stderr) == ("hello\n", "")
+
+
 async def test_proxies_of_the_environment_are_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     with (
         StubServer(answering(Reply(500))) as proxy,
@@ -507,7 +556,7 @@ async def test_a_real_llama_cpp_server(model_path: Path) -> None:
         "required": ["n"],
         "additionalProperties": False,
     }
-    held = await engine.complete(ASKED, sampling=Sampling(max_tokens=20), schema=schema)
+    held = await engine.complete(ASKED, sampling=Sampling(max_tokens=80), schema=schema)
     assert held.text.replace(" ", "").replace("\n", "") in ('{"n":1}', '{"n":2}')
     long = [Message(role="user", content="word " * 3000)]
     with pytest.raises(EngineRefused, match="exceeds the available context"):

@@ -17,7 +17,6 @@ from lwm_agents.gate.shell_call import (
     Found,
     option_effects,
 )
-from lwm_agents.gate.sql_effects import sql_effects
 from lwm_agents.values import Effect
 
 
@@ -160,6 +159,9 @@ def _statements(text: str) -> Found:
         # A dot-command of the sqlite3 shell: some run programs.
         harmless = re.fullmatch(r"\s*\.(tables|schema|databases|indexes|dbinfo)\s*[\w.]*\s*", text)
         return READ if harmless else UNKNOWN
+    # Imported here: sqlglot takes a while to load, and few commands hold SQL.
+    from lwm_agents.gate.sql_effects import sql_effects
+
     return sql_effects(text)
 
 

@@ -55,7 +55,7 @@ EXACT = {
         'echo "${x:-$(rm a)}"', "echo $((1 + $(rm a)))", "ls; rm a", "ls && rm a", "ls || rm a",
         "ls | rm a", "ls & rm a", "ls\nrm a", "(rm a)", "{ rm a; }", "! rm a", "if rm a; then ls; fi",
         "for i in $(rm a); do ls; done", "while rm a; do :; done", "case x in x) rm a;; esac",
-         "cat <(rm a)", "ls > >(rm a)", "cat <<EOF\n$(rm a)\nEOF", "x=$(rm a)",
+         "cat <(rm a)", "ls > >(rm a)", "x=$(rm a)",
         "export A=$(rm a)", "arr=($(rm a))", "bash -c 'rm a'", 'sh -c "rm a"', "bash -lc 'cd x && rm a'",
         "bash -c \"bash -c 'rm a'\"", "eval rm a", "eval 'rm a'", "eval \"rm\" 'a'", "trap 'rm a' EXIT",
         "[ -n \"$(rm a)\" ]", "((x[$(rm a)]=1))", "coproc rm a", "function g { rm a; }", "rmdir a",
@@ -131,7 +131,7 @@ AT_LEAST = {
     "destroy": [
         "bash <<'EOF'\nrm a\nEOF", "sh <<< 'rm a'", "eval \"rm $X\"", "rm $X", "rm *", "rm -rf \"$HOME\"",
         "echo 'x' ; rm 'unterminated", "rm a (", "nice --odd 3 rm a", "sudo --odd x rm a",
-        "timeout $T rm a", "su -c 'rm a'", "PATH=/tmp rm a", "ls\u00a0; rm a", "find $X -delete",
+        "timeout $T rm a", "su -c 'rm a'", "PATH=/tmp rm a", "cat <<EOF\n$(rm a)\nEOF", "trap <<E\n $(rm a)eval $x ) }]1 ", "ls\u00a0; rm a", "find $X -delete",
         "cat <<EOF -n | rm a\nhi\nEOF", "f() { rm a; }; f", "rm\ta", "  rm a", "rm a # comment", "rm<x", "rm>x", "x=1 rm a",
         "if true; then\nrm a\nfi", "ls;rm a;ls", "ls&&rm a", "$(rm a)", "git -c a=b clean -fd",
         "git clean -fd $X", "env -u X A=1 nohup nice -n 3 rm a", "a=(1 2); rm \"${a[@]}\"",

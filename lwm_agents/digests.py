@@ -18,8 +18,9 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any, cast
 
-_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-_READABLE = json.JSONEncoder(ensure_ascii=False)
+# Without its own check json meets a cycle as a RecursionError, and the slow encoder names it.
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), check_circular=False)
+_READABLE = json.JSONEncoder(ensure_ascii=False, check_circular=False)
 _DECODER = json.JSONDecoder()
 
 _read_string: Callable[[str, int], tuple[str, int]] = json.decoder.scanstring  # type: ignore[attr-defined]

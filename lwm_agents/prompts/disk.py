@@ -101,6 +101,14 @@ class Disk:
             if child.kind != "absent" and path != key and _above(path) == key
         }
 
+    def listings(self) -> dict[str, dict[str, Kind]]:
+        """Return the known entries of every directory, by its key."""
+        found: dict[str, dict[str, Kind]] = {}
+        for path, entry in self.entries.items():
+            if entry.kind != "absent" and path not in {".", "/"}:
+                found.setdefault(_above(path), {})[posixpath.basename(path)] = entry.kind
+        return found
+
     def holds_something(self, key: str) -> bool:
         """Return whether a directory certainly has an entry."""
         return any(
@@ -139,7 +147,9 @@ class Disk:
         for name, kind in names.items():
             path = posixpath.normpath(posixpath.join(key, name))
             known = self.entries.get(path)
-            if known is None or known.kind != kind:
+            if known is None:
+                self.entries[path] = Entry(kind)
+            elif known.kind != kind:
                 self.drop_below(path)
                 self.entries[path] = Entry(kind)
 

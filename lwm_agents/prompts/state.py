@@ -111,6 +111,7 @@ class KnownState:
         cwd = absolute_cwd(machine) or machine.cwd
         if cwd not in {None, "."}:
             lines.append(f"Working directory: {cwd}")
+        listings = machine.disk.listings()
         named: list[str] = []
         others: list[str] = []
         for path, entry in reversed(machine.disk.entries.items()):
@@ -118,7 +119,7 @@ class KnownState:
             if entry.kind == "absent":
                 (named if relevant else others).append(f"Does not exist: {path}")
             elif entry.kind == "directory" and entry.whole:
-                children = machine.disk.children(path) or {}
+                children = listings.get(path, {})
                 names = " ".join(
                     name + ("/" if kind == "directory" else "")
                     for name, kind in sorted(children.items())

@@ -11,6 +11,7 @@ import json
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from threading import Lock
 
 import jsonschema
@@ -51,6 +52,9 @@ PRIOR = 0.5
 
 CUT, UNMARKED_EMPTY = 0.5, 0.5
 """Factors on the confidence of an answer cut at the token limit, and of an empty completion."""
+
+# A history's messages come again at every step.
+_redacted = lru_cache(maxsize=4096)(redact)
 
 _MARGIN = 64  # tokens left free for what the estimate and the chat template may add
 _STATE_CHARACTERS = 2400
@@ -135,7 +139,8 @@ class LanguageWorld:
         if self._engine.local:
             return messages
         return tuple(
-            message.model_copy(update={"content": redact(message.content)}) for message in messages
+            message.model_copy(update={"content": _redacted(message.content)})
+            for message in messages
         )
 
     def _answer_tokens(self) -> int:

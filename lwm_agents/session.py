@@ -15,15 +15,17 @@ from typing import Any, Self, get_args
 from lwm_agents.config import Config, load_config
 from lwm_agents.engines import engine_from
 from lwm_agents.engines.base import Engine
+from lwm_agents.engines.metered import MeteredEngine
 from lwm_agents.errors import Misuse
-from lwm_agents.gate import Gate, Policy, load_policies
+from lwm_agents.gate import Gate, Policy
 from lwm_agents.gate.approvals import Approver, NoApprover
 from lwm_agents.prompts.catalog import Prompts
 from lwm_agents.shadow import Shadow
 from lwm_agents.store import SessionRecord, Store
 from lwm_agents.tools.base import Tool, builtin_tools
-from lwm_agents.tools.functions import tool_from
-from lwm_agents.tools.place import RealPlace, database_path
+from lwm_agents.tools.functions import FunctionTool, tool_from
+from lwm_agents.tools.place import RealPlace
+from lwm_agents.tools.sqlite import database_path
 from lwm_agents.values import Action, Json, Mode, Observation, ToolSpec, Trajectory
 from lwm_agents.worlds.base import World
 from lwm_agents.worlds.language import LanguageWorld
@@ -153,8 +155,20 @@ class Session:
         if database is not None:
             database_path(database, str(folder))
         config = load_config(folder, os.environ)
-        gate = self._gate(folder, config, policy)
         specs, known = _tools(tools, with_database=database is not None)
+        gate = Gate.of(
+            self._mode,
+            folder,
+            config,
+            policy,
+            builtin=[n for n, tool in known.items() if not isinstance(tool, FunctionTool)],
+            declared={
+                name: tool.effect
+                for name, tool in known.items()
+                if isinstance(tool, FunctionTool) and tool.effect is not None
+            },
+            dialect="sqlite",
+        )
         model = self._engine(engine, config)
         real = None
         if self._mode != "dry-run":
@@ -190,22 +204,18 @@ class Session:
             store=log,
             predictor=world,
             real=real,
-            engine=None if model is None else model.name,
+            meter=model,
         )
 
-    def _gate(self, folder: Path, config: Config, policy: str | Path | Policy | None) -> Gate:
-        given = policy if isinstance(policy, Policy) else None
-        path = None if given else policy or config.policy
-        user, project = load_policies(path, config.project_policy)
-        return Gate(mode=self._mode, user=given or user, project=project, root=str(folder))
-
-    def _engine(self, engine: str | Engine | None, config: Config) -> Engine | None:
+    def _engine(self, engine: str | Engine | None, config: Config) -> MeteredEngine | None:
         chosen = engine or config.engine
-        if chosen is None or not isinstance(chosen, str):
-            return chosen
+        if chosen is None:
+            return None
         made = engine_from(chosen)
-        self._stack.push_async_callback(made.close)
-        return made
+        if isinstance(chosen, str):
+            # An engine that was handed in belongs to whoever did, and may serve other sessions.
+            self._stack.push_async_callback(made.close)
+        return MeteredEngine(made)
 
     def _store(self, store: str | Path | Store | None, config: Config) -> Store:
         if isinstance(store, Store):

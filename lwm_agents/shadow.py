@@ -11,24 +11,22 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from lwm_agents.engines.metered import MeteredEngine
 from lwm_agents.errors import EngineError, PromiseError
-from lwm_agents.gate import Gate, Spent, cost_of, effects_of, worst
 from lwm_agents.gate.approvals import Approval, ApprovalRequest, Approver, matches
-from lwm_agents.gate.policy import Decision
+from lwm_agents.gate.caps import Spent
+from lwm_agents.gate.gate import Gate, Verdict
 from lwm_agents.scores import fidelity
 from lwm_agents.store import Store
 from lwm_agents.tools.base import Tool, argument_errors
-from lwm_agents.tools.functions import FunctionTool
-from lwm_agents.values import Action, Effect, Mode, Observation, ToolSpec, Trajectory, Transition
+from lwm_agents.values import Action, Mode, Observation, ToolSpec, Trajectory, Transition
 from lwm_agents.worlds.base import World
 from lwm_agents.worlds.real import RealWorld
 
-NO_WORLD = (
-    "unanswered: no world could answer this call; nothing was executed and nothing was made up"
-)
+NO_WORLD = "unanswered: no world can say what this call would do; nothing was executed or made up"
 NO_ENGINE = (
-    f"{NO_WORLD}. No language model is set: name one with --engine or LWM_ENGINE, or get one with "
-    "`lwm model pull`"
+    "unanswered: no language model is set, so nothing can predict this call; nothing was executed. "
+    "Name one with --engine or LWM_ENGINE, or get one with `lwm model pull`"
 )
 APPROVAL_SECONDS = 600.0
 """How long after it was asked for an approval may be used."""
@@ -36,12 +34,11 @@ APPROVAL_SECONDS = 600.0
 
 @dataclass(frozen=True)
 class Call:
-    """One action on its way: what is known of its tool, what it can do, what the gate says."""
+    """One action on its way: what is known of its tool, and what the gate makes of it."""
 
     action: Action
     spec: ToolSpec
-    effects: frozenset[Effect]
-    decision: Decision
+    verdict: Verdict
 
 
 @dataclass(frozen=True)
@@ -50,7 +47,7 @@ class Outcome:
 
     observation: Observation
     prediction: Observation | None = None
-    started_id: int | None = None
+    started_id: str | None = None
 
 
 class Shadow:
@@ -58,7 +55,7 @@ class Shadow:
 
     `tools` are those that can run, by name; a tool in the trajectory that is not among them can be
     predicted only. `predictor` is the world that answers without executing, None where there is
-    none. `real` is None in a dry run, always.
+    none; `meter` tells what it cost in tokens. `real` is None in a dry run, always.
     """
 
     def __init__(
@@ -73,7 +70,7 @@ class Shadow:
         store: Store,
         predictor: World | None,
         real: RealWorld | None,
-        engine: str | None,
+        meter: MeteredEngine | None = None,
     ) -> None:
         if (real is None) != (mode == "dry-run"):
             raise PromiseError("a dry run has no real world, and every other mode has one")
@@ -86,44 +83,37 @@ class Shadow:
         self._store = store
         self._predictor = predictor
         self._real = real
-        self._engine = engine
+        self._meter = meter
         self._spent = Spent()
 
     async def step(self, action: Action) -> Observation:
         """Answer one action, append the transition to the log and to the trajectory."""
         started_at, clock = time.time(), time.perf_counter()
         spec = self.trajectory.tool(action.tool)
-        effects = self.effects(action, spec)
-        outcome = await self._outcome(action, spec, effects)
+        verdict = self._gate.judge(action, spec, self._spent)
+        outcome = await self._outcome(action, spec, verdict)
         observation, prediction = outcome.observation, outcome.prediction
+        usage = None if self._meter is None else self._meter.take()
         transition = Transition(
             session=self.trajectory.session,
             step=len(self.trajectory.transitions) + 1,
             action=action,
             observation=observation,
-            effect=worst(effects),
+            effect=verdict.effect,
             tool_hash=None if spec is None else spec.hash,
             started_at=started_at,
             latency_ms=(time.perf_counter() - clock) * 1000,
             prediction=prediction,
             fidelity=_score(prediction, observation),
-            engine=self._engine,
+            engine=None if usage is None or self._meter is None else self._meter.name,
+            usage=usage,
         )
         self._store.append(transition, started_id=outcome.started_id)
         transitions = (*self.trajectory.transitions, transition)
         self.trajectory = self.trajectory.model_copy(update={"transitions": transitions})
         return observation
 
-    def effects(self, action: Action, spec: ToolSpec | None) -> frozenset[Effect]:
-        """Return everything the action can do."""
-        tool = self._tools.get(action.tool)
-        if isinstance(tool, FunctionTool):
-            return effects_of(action, spec, tool.effect, builtin=False)
-        return effects_of(action, spec, builtin=tool is not None, dialect="sqlite")
-
-    async def _outcome(
-        self, action: Action, spec: ToolSpec | None, effects: frozenset[Effect]
-    ) -> Outcome:
+    async def _outcome(self, action: Action, spec: ToolSpec | None, verdict: Verdict) -> Outcome:
         if spec is None:
             known = ", ".join(tool.name for tool in self.trajectory.tools)
             return Outcome(_unanswered(f"there is no tool {action.tool!r}; known: {known}"))
@@ -134,20 +124,11 @@ class Shadow:
             # What a tool refuses before it acts, it refuses anywhere.
             refusing = "rehearsed" if self._real is None else self._real.place.source
             return Outcome(Observation(text=said, source=refusing, is_error=True))
-        call = Call(action, spec, effects, self._gate.decide(action, effects))
-        if denied := self._denied(call):
-            return Outcome(_unanswered(f"denied, not executed: {denied}"))
-        return await self._answer(call, self._real)
-
-    def _denied(self, call: Call) -> str | None:
-        if call.decision.verdict == "deny":
-            rule = f" ({call.decision.rule})" if call.decision.rule else ""
-            return call.decision.reason + rule
-        cost = cost_of(call.action, call.effects)
-        if refusal := self._gate.caps.refusal(self._spent, cost):
-            return refusal
-        self._spent += cost
-        return None
+        if verdict.decision.answer == "deny":
+            rule = f" ({verdict.decision.rule})" if verdict.decision.rule else ""
+            return Outcome(_unanswered(f"denied, not executed: {verdict.decision.reason}{rule}"))
+        self._spent += verdict.cost
+        return await self._answer(Call(action, spec, verdict), self._real)
 
     async def _answer(self, call: Call, real: RealWorld | None) -> Outcome:
         if real is None:
@@ -157,7 +138,7 @@ class Shadow:
         if call.action.tool not in self._tools:
             text = f"{call.action.tool} is known by its spec only, so it can't be executed"
             return Outcome(_unanswered(text))
-        if call.decision.verdict == "ask":
+        if call.verdict.decision.answer == "ask":
             return await self._ask_and_execute(call, real)
         if self._mode == "compare":
             return await self._execute_and_predict(call, real)
@@ -194,7 +175,7 @@ class Shadow:
         asked = self._request(call, real, expires_at, prediction)
         approval = await self._approver.decide(asked)
         if approval is None:
-            text = f"not approved, not executed: {call.decision.reason}"
+            text = f"not approved, not executed: {call.verdict.decision.reason}"
             return Outcome(_unanswered(text), prediction)
         # Asked again of the world as it is now: the tool and the folder must still be the same.
         if not matches(approval, self._request(call, real, expires_at), time.time()):
@@ -213,7 +194,7 @@ class Shadow:
         return ApprovalRequest(
             tool=call.action.tool,
             arguments=call.action.arguments,
-            effects=call.effects,
+            effects=call.verdict.effects,
             tool_hash=call.spec.hash,
             cwd=real.place.cwd,
             root_or_url=real.place.root,
@@ -227,9 +208,11 @@ class Shadow:
     ) -> Outcome:
         """Execute once. What may change anything is first logged as started, durably."""
         started_id = None
-        if call.effects != {"read"} or approval is not None:
+        if call.verdict.effect != "read" or approval is not None:
             if approval is not None:
-                self._store.approve(self.trajectory.session, call.action, approval)
+                self._store.approve(
+                    self.trajectory.session, call.action, approval, effect=call.verdict.effect
+                )
             started_id = self._store.start(
                 self.trajectory.session,
                 len(self.trajectory.transitions) + 1,

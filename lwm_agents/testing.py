@@ -1,7 +1,7 @@
 """Engines and worlds whose answers you write, for tests of agents and of this package.
 
-    engine = ScriptedEngine(["hello.txt", "done"])
-    async with Session.open(mode="dry-run", engine=engine, store=":memory:") as session: ...
+engine = ScriptedEngine(["hello.txt", "done"])
+async with Session.open(mode="dry-run", engine=engine, store=":memory:") as session: ...
 """
 
 from __future__ import annotations
@@ -86,7 +86,9 @@ class ScriptedWorld:
     """A world that answers with one text, or with what a function of action and trajectory says."""
 
     def __init__(
-        self, answer: str | Callable[[Action, Trajectory], Observation | None], confidence: float = 0.5
+        self,
+        answer: str | Callable[[Action, Trajectory], Observation | None],
+        confidence: float = 0.5,
     ) -> None:
         self._answer = answer
         self._confidence = confidence

@@ -12,11 +12,12 @@ import sys
 
 def main() -> None:
     """Run `lwm`; every error this package raises becomes one message and an exit code."""
-    from lwm_agents.cli import app, output
+    from lwm_agents.cli import output
+    from lwm_agents.cli.app import app
     from lwm_agents.errors import LwmError, Misuse
 
     try:
-        app.app()
+        app()
     except LwmError as error:
         output.fail(error)
         sys.exit(2 if isinstance(error, Misuse) else 1)

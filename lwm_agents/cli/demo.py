@@ -35,7 +35,8 @@ def make_scratch(folder: Path) -> Plan:
     with database:
         database.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY, item TEXT, paid INTEGER)")
         database.executemany(
-            "INSERT INTO orders (item, paid) VALUES (?, ?)", [("lamp", 1), ("desk", 0), ("chair", 0)]
+            "INSERT INTO orders (item, paid) VALUES (?, ?)",
+            [("lamp", 1), ("desk", 0), ("chair", 0)],
         )
     database.close()
     document = {
@@ -79,7 +80,9 @@ def demo(engine: EngineOption = None, store: StoreOption = None, json: JsonOptio
             return
         scores = [s["fidelity"] for s in real["steps"] if s["fidelity"] is not None]
         if scores:
-            output.out.print(f"\nMean fidelity of {len(scores)} steps: {sum(scores) / len(scores):.2f}")
+            output.out.print(
+                f"\nMean fidelity of {len(scores)} steps: {sum(scores) / len(scores):.2f}"
+            )
         output.out.print(
             f"\nEvery step is in the log: lwm show {dry['session']} · lwm show {real['session']}",
             soft_wrap=True,

@@ -16,7 +16,13 @@ from typing import Literal
 import typer
 
 from lwm_agents.cli import output
-from lwm_agents.cli.options import EngineOption, JsonOption, StoreOption
+from lwm_agents.cli.options import (
+    EngineOption,
+    JsonOption,
+    StoreOption,
+    chosen_engine,
+    open_store,
+)
 from lwm_agents.errors import LwmError
 
 State = Literal["ok", "missing", "broken"]
@@ -36,7 +42,9 @@ class Finding:
     fix: str = ""
 
 
-def doctor(engine: EngineOption = None, store: StoreOption = None, json: JsonOption = False) -> None:
+def doctor(
+    engine: EngineOption = None, store: StoreOption = None, json: JsonOption = False
+) -> None:
     """Check this machine: config, log, engine, shell, extras; with the fix for what is wrong."""
     findings = list(examine(engine, store))
     if json:
@@ -87,21 +95,17 @@ def _config() -> Finding:
 
 
 def _log(store: Path | None) -> Finding:
-    from lwm_agents.config import load_config
-    from lwm_agents.store import Store
-
-    with Store(store or load_config(Path.cwd(), os.environ).store) as log:
+    with open_store(store) as log:
         return Finding("log", "ok", f"{log.path}, {log.count():,} transitions")
 
 
 def _engine(engine: str | None) -> Finding:
     import asyncio
 
-    from lwm_agents.config import load_config
     from lwm_agents.engines import engine_from
     from lwm_agents.values import Message, Sampling
 
-    chosen = engine or load_config(Path.cwd(), os.environ).engine
+    chosen = chosen_engine(engine)
     if chosen is None:
         fix = "lwm model pull Qwen/Qwen2.5-Coder-0.5B-Instruct-GGUF, then --engine or LWM_ENGINE"
         return Finding("engine", "missing", "none is set: dry runs are unanswered", fix)

@@ -10,11 +10,19 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from lwm_agents.cli import output
-from lwm_agents.cli.options import EngineOption, JsonOption, PromptsOption, SeedOption, StoreOption
+from lwm_agents.cli.options import (
+    EngineOption,
+    JsonOption,
+    PromptsOption,
+    SeedOption,
+    StoreOption,
+    chosen_engine,
+    open_store,
+)
 from lwm_agents.engines import engine_from
 from lwm_agents.engines.base import Engine
 from lwm_agents.errors import Misuse
-from lwm_agents.evaluation import Draw, DrawnStep, Report, draw_steps, evaluate
+from lwm_agents.evaluation import Draw, Report, draw_steps, evaluate, steps_of
 from lwm_agents.prompts.catalog import Prompts
 from lwm_agents.values import Trajectory
 from lwm_agents.worlds.base import World
@@ -64,15 +72,9 @@ def replay(
     json: JsonOption = False,
 ) -> None:
     """Predict a logged session again, with any engine, and compare with what happened."""
-    from lwm_agents.store import Store
-
-    with Store(store) as log:
+    with open_store(store) as log:
         trajectory = log.trajectory(log.session(session).id)
-    steps = tuple(
-        DrawnStep(trajectory.model_copy(update={"transitions": trajectory.transitions[:i]}), t)
-        for i, t in enumerate(trajectory.transitions)
-        if t.observation.source in ("executed", "rehearsed")
-    )
+    steps = steps_of(trajectory)
     if not steps:
         raise Misuse(
             f"nothing in session {trajectory.session} was executed, so there is nothing to compare "
@@ -135,9 +137,7 @@ async def _evaluate(
 
 
 def _required(engine: str | None) -> Engine:
-    from lwm_agents.config import load_config
-
-    chosen = engine or load_config(Path.cwd(), {}).engine
+    chosen = chosen_engine(engine)
     if chosen is None:
         raise Misuse(
             "no language model is set: name one with --engine or LWM_ENGINE, or get one with "

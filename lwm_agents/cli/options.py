@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from lwm_agents.config import load_config
+
+if TYPE_CHECKING:
+    from lwm_agents.store import Store
 
 EngineOption = Annotated[
     str | None,
@@ -27,3 +33,15 @@ PromptsOption = Annotated[
     typer.Option(help="A folder of Qwen-AgentWorld's prompt files, used as they are."),
 ]
 SeedOption = Annotated[int | None, typer.Option(help="Seed of the language world.")]
+
+
+def open_store(store: Path | None) -> Store:
+    """Open the log that was named, or the one of the config, or the user's."""
+    from lwm_agents.store import Store
+
+    return Store(store or load_config(Path.cwd(), os.environ).store)
+
+
+def chosen_engine(engine: str | None) -> str | None:
+    """Return the engine that was named, or the one of the config, or None."""
+    return engine or load_config(Path.cwd(), os.environ).engine

@@ -11,6 +11,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -75,8 +76,8 @@ def call_line(action: Action, limit: int) -> str:
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
-def observation_text(observation: Observation, indent: str = "    ") -> Text:
-    """Return an observation indented and shortened to what fits a screen."""
+def observation_text(observation: Observation) -> Padding:
+    """Return an observation, indented and shortened to what fits a screen."""
     text = printable(shorten(observation.text, SHOWN_CHARACTERS)).rstrip("\n")
     lines = text.split("\n") if text else ["(no output)"]
     if len(lines) > SHOWN_LINES:
@@ -84,7 +85,7 @@ def observation_text(observation: Observation, indent: str = "    ") -> Text:
         head = lines[: SHOWN_LINES // 2]
         lines = [*head, f"… {hidden} more lines …", *lines[len(head) + hidden :]]
     style = "#D55E00" if observation.is_error else "dim" if not text else ""
-    return Text("\n".join(indent + line for line in lines), style=style)
+    return Padding(Text("\n".join(lines), style=style), (0, 0, 0, 4))
 
 
 def print_step(step: int, transition: Transition) -> None:

@@ -3,23 +3,35 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.text import Text
 
 from lwm_agents.cli import output
+from lwm_agents.cli.documents import step_document
 from lwm_agents.cli.options import EngineOption, JsonOption, PromptsOption, SeedOption, StoreOption
 from lwm_agents.errors import EngineError, LwmError, Misuse
-from lwm_agents.gate.approvals import Approver, TerminalApprover, YesApprover
+from lwm_agents.gate.approvals import Approver, YesApprover
+from lwm_agents.gate.terminal import TerminalApprover
 from lwm_agents.plans import Plan, load_plan
 from lwm_agents.session import Session
-from lwm_agents.values import Action, Effect, Mode, Transition
+from lwm_agents.values import Effect, Mode
 
 PlanArgument = Annotated[Path, typer.Argument(help="The plan, a JSON file.", show_default=False)]
 RootOption = Annotated[Path | None, typer.Option(help="Where the tools act; else the plan says.")]
 PolicyOption = Annotated[Path | None, typer.Option(help="A policy file of yours (TOML).")]
+
+
+class AllowedEffect(StrEnum):
+    """What `--allow` can name."""
+
+    destroy = "destroy"
+    external = "external"
+    unknown = "unknown"
 
 
 def dry_run(
@@ -50,7 +62,7 @@ def dry_run(
 def run(
     plan: PlanArgument,
     mode: Annotated[
-        str,
+        Literal["gated", "compare", "live"],
         typer.Option(
             help="gated: predict, ask, execute. compare: EXECUTE and predict. live: EXECUTE."
         ),
@@ -60,7 +72,7 @@ def run(
     policy: PolicyOption = None,
     yes: Annotated[bool, typer.Option("--yes", help="Approve reads and writes unasked.")] = False,
     allow: Annotated[
-        list[str] | None,
+        list[AllowedEffect] | None,
         typer.Option(help="With --yes, approve this effect too: destroy, external, unknown."),
     ] = None,
     keep_going: Annotated[
@@ -72,8 +84,6 @@ def run(
     json: JsonOption = False,
 ) -> None:
     """Run a plan for real, with every step predicted, asked for, or compared."""
-    if mode not in ("gated", "compare", "live"):
-        raise Misuse(f"--mode {mode}: use gated, compare or live (`lwm dry-run` is a command)")
     result = perform(
         load_plan(plan, root=root),
         mode,
@@ -89,16 +99,11 @@ def run(
     finish(result, json)
 
 
-def _approver(yes: bool, allow: list[str]) -> Approver:
-    named: set[Effect] = set()
-    for effect in allow:
-        if effect not in ("destroy", "external", "unknown"):
-            raise Misuse(f"--allow {effect}: use destroy, external or unknown")
-        named.add(effect)
+def _approver(yes: bool, allow: Sequence[AllowedEffect]) -> Approver:
     if allow and not yes:
         raise Misuse("--allow widens --yes: give both, or neither to be asked at the terminal")
     if yes:
-        return YesApprover(frozenset({"read", "write"} | named))
+        return YesApprover({"read", "write", *(effect.value for effect in allow)})
     return TerminalApprover(output.errors)
 
 
@@ -138,12 +143,11 @@ async def _perform(
             output.out.print(output.mode_line(mode))
             output.out.print(Text(f"root {plan.root}\n", style="dim"), overflow="fold")
         for number, step in enumerate(plan.steps, 1):
-            action = Action(tool=step.tool, arguments=step.arguments)
             try:
                 with output.waiting(
-                    f"step {number} of {len(plan.steps)}: {output.call_line(action, 50)}"
+                    f"step {number} of {len(plan.steps)}: {output.call_line(step, 50)}"
                 ):
-                    await session.step(action)
+                    await session.step(step)
             except EngineError as failure:
                 error = f"step {number}: {failure}"
                 break
@@ -167,22 +171,4 @@ async def _perform(
         "unanswered": unanswered,
         "error": error,
         "failed": failed,
-    }
-
-
-def step_document(number: int, transition: Transition) -> dict[str, Any]:
-    """Return one step as the JSON document shows it."""
-    observation = transition.observation
-    return {
-        "step": number,
-        "tool": transition.action.tool,
-        "arguments": transition.action.arguments,
-        "effect": transition.effect,
-        "source": observation.source,
-        "confidence": observation.confidence,
-        "is_error": observation.is_error,
-        "observation": observation.text,
-        "structured": observation.structured,
-        "latency_ms": round(transition.latency_ms, 3),
-        "fidelity": transition.fidelity,
     }

@@ -1,0 +1,78 @@
+"""Looks at the real world from outside: everything a dry run must leave as it was."""
+
+from __future__ import annotations
+
+import hashlib
+import http.server
+import os
+import threading
+from pathlib import Path
+
+
+def tree(folder: Path) -> dict[str, tuple[object, ...]]:
+    """Return what can be told of every entry below a folder: kind, mode, owner, times, content."""
+    found: dict[str, tuple[object, ...]] = {}
+    for where, folders, files in os.walk(folder):
+        for name in [".", *folders, *files]:
+            path = os.path.join(where, name)
+            stat = os.lstat(path)
+            content: object = None
+            if os.path.islink(path):
+                content = os.readlink(path)
+            elif os.path.isfile(path):
+                content = hashlib.sha256(Path(path).read_bytes()).hexdigest()
+            found[os.path.relpath(path, folder)] = (
+                stat.st_mode, stat.st_uid, stat.st_gid, stat.st_nlink, stat.st_mtime_ns,
+                stat.st_ctime_ns, stat.st_size, content,
+            )  # fmt: skip
+    return found
+
+
+def machine() -> dict[str, object]:
+    """Return what a command could leave behind on the machine at large."""
+    tables = {}
+    for name in ("tcp", "tcp6"):
+        lines = Path(f"/proc/net/{name}").read_text().splitlines()[1:]
+        # State 0A is LISTEN.
+        tables[name] = sorted(line.split()[1] for line in lines if line.split()[3] == "0A")
+    ipc = {
+        name: len(Path(f"/proc/sysvipc/{name}").read_text().splitlines())
+        for name in ("shm", "sem", "msg")
+        if Path(f"/proc/sysvipc/{name}").exists()
+    }
+    shared = sorted(os.listdir("/dev/shm")) if os.path.isdir("/dev/shm") else []
+    return {"listening": tables, "ipc": ipc, "shared memory": shared}
+
+
+class RequestLog:
+    """A server on loopback that notes every connection it gets."""
+
+    def __init__(self) -> None:
+        log: list[str] = []
+        self.requests = log
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def handle(self) -> None:
+                log.append(f"{self.client_address}")
+                self.connection.settimeout(1)
+                try:
+                    super().handle()
+                except OSError:
+                    return
+
+            def do_GET(self) -> None:
+                self.send_response(204)
+                self.end_headers()
+
+            def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+                log.append(format % args)
+
+        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.port = int(self._server.server_address[1])
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()

@@ -124,6 +124,9 @@ def _read(node: Node, found: _Found) -> None:
         _read_redirect(node, found)
     elif kind == "heredoc_redirect":
         _read_heredoc(node, found)
+    elif kind == "comment":
+        if node.start_byte and _byte_before(node) not in b" \t\n;|&()":
+            found.doubts.append("a # inside a word was taken for a comment")
     elif kind == "variable_assignment":
         found.assigned.append(_text(node).split("=", 1)[0].rstrip("+").split("[", 1)[0])
     elif kind in ("declaration_command", "unset_command"):
@@ -192,6 +195,14 @@ def _redirects(node: Node) -> list[Redirect]:
     if operator in (">&", "<&") and targets and re.fullmatch(rb"\d+-?|-", targets[0].text or b""):
         targets = targets[1:]
     return [Redirect(operator, _word(target)) for target in targets]
+
+
+def _byte_before(node: Node) -> bytes:
+    root = node
+    while root.parent is not None:
+        root = root.parent
+    at = node.start_byte - root.start_byte
+    return (root.text or b"")[at - 1 : at] if at > 0 else b" "
 
 
 def _read_heredoc(node: Node, found: _Found) -> None:

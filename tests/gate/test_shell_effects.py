@@ -117,7 +117,7 @@ AT_LEAST = {
         "echo 'unterminated", 'echo "unterminated', "echo $(ls", "ls (", "if ls", "ls |", "<<<", ")",
         "for", "case", "ls && ", "echo ${x@P}", "test -v 'a[$(rm x)]'", "printf -v 'a[$(rm x)]' x",
         "read 'a[$(rm x)]'", "[[ -v 'a[$(rm x)]' ]]", "declare 'a[$(rm x)]=1'", "let 'a[$(rm x)]=1'",
-        "ls > $OUT", "cat < $IN", "echo x > /proc/sys/kernel/x", "cat <<EOF\n`rm a`\nEOF",
+        "ls > $OUT", "{}#find . } `rm a`done", "cat < $IN", "echo x > /proc/sys/kernel/x", "cat <<EOF\n`rm a`\nEOF",
         "cat <<\"E\\\"F\"\nEOF\nrm a", "cat <<A <<B\na\nA\nb\nB", "mapfile -C x a", "complete -C x y",
         "sqlite3 shop.db", "sqlite3 shop.db '.shell rm x'", "sqlite3 shop.db \"SELECT writefile('a','b')\"",
         "sqlite3 -cmd '.system rm x' shop.db 'SELECT 1'", "sqlite3 -init x shop.db 'SELECT 1'",

@@ -20,6 +20,8 @@ from lwm_agents.values import Json
 
 _LARGEST = 4 << 20
 """Bytes of the image; a larger one is given up."""
+_REPLAY_SECONDS = 0.1
+"""How long a replayed statement may take; a hostile one must not hold up every later step."""
 
 # What differs from run to run, or shows more than the known tables.
 _UNSURE = re.compile(
@@ -124,8 +126,12 @@ class Tables:
             stopped = threading.Event()
             try:
                 if not writes:
-                    return read_rows(connection, query, parameters, stopped)
-                rows = write_rows(connection, query, parameters, stopped)
+                    return read_rows(
+                        connection, query, parameters, stopped, time_limit=_REPLAY_SECONDS
+                    )
+                rows = write_rows(
+                    connection, query, parameters, stopped, time_limit=_REPLAY_SECONDS
+                )
             except (SqlError, sqlite3.Error) as error:
                 return self._sure_error(str(error))
             image = connection.serialize()

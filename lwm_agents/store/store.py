@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from lwm_agents.digests import digest_of, parse, readable
+from lwm_agents.digests import parse, readable
 from lwm_agents.errors import Misuse, StoreCorrupt
 from lwm_agents.redaction import redact, redact_action, redact_json, redact_tool
 from lwm_agents.store import rows
@@ -30,7 +29,29 @@ from lwm_agents.store.records import (
     Verification,
     new_id,
 )
-from lwm_agents.store.search import INDEXED, indexed, indexed_action, query_of, snippet_of
+from lwm_agents.store.search import query_of
+from lwm_agents.store.sessions import (
+    SESSION_FIELDS,
+    check_session,
+    create_session,
+    delete_blobs,
+    delete_session,
+    find_session,
+    free_name,
+    genesis,
+    pin,
+    record_of,
+    tool_of,
+)
+from lwm_agents.store.statements import conditions, dicts, has, insert
+from lwm_agents.store.transitions import (
+    blob_of,
+    check_approval,
+    check_started,
+    hit_of,
+    problem_of,
+    write,
+)
 from lwm_agents.values import Action, Effect, ToolSpec, Trajectory, Transition
 
 if TYPE_CHECKING:
@@ -38,8 +59,6 @@ if TYPE_CHECKING:
 
 _IMPORT_BATCH = 2_000
 """How many transitions an import writes in one transaction, so that others get their turn."""
-
-_SESSION_FIELDS = tuple(name for name in SessionRecord.model_fields if name != "id")
 
 
 def default_path() -> Path:
@@ -88,9 +107,9 @@ class Store:
     def create_session(self, record: SessionRecord) -> SessionRecord:
         """Begin a session and return its record as logged. Raises Misuse where the id is taken."""
         with self._connection.write() as connection:
-            if _has(connection, "sessions", record.id):
+            if has(connection, "sessions", record.id):
                 raise Misuse(f"there is already a session {record.id}; give the new one another id")
-            return _create_session(connection, record)
+            return create_session(connection, record)
 
     def append(self, transition: Transition, *, started_id: str | None = None) -> None:
         """Append one transition to its session; `started_id` is what `start` returned for it.
@@ -101,8 +120,8 @@ class Store:
         prepared = rows.prepare(transition, started_id, self._renamed)
         with self._connection.write() as connection:
             if started_id is not None:
-                _check_started(connection, started_id, transition.session)
-            _write(connection, [prepared])
+                check_started(connection, started_id, transition.session)
+            write(connection, [prepared])
 
     def append_many(self, transitions: Iterable[Transition]) -> int:
         """Append transitions in one transaction, all or none, and return how many.
@@ -112,7 +131,7 @@ class Store:
         # Prepared beforehand, so that the file is locked for the writing only.
         prepared = [rows.prepare(transition, None, self._renamed) for transition in transitions]
         with self._connection.write() as connection:
-            _write(connection, prepared)
+            write(connection, prepared)
         return len(prepared)
 
     def pin(self, tool: ToolSpec, session: str | None = None) -> str:
@@ -124,7 +143,7 @@ class Store:
         if redacted is not tool:
             self._renamed[tool.hash] = redacted.hash
         with self._connection.write() as connection:
-            _pin(connection, redacted, session)
+            pin(connection, redacted, session)
         return redacted.hash
 
     def approve(
@@ -155,12 +174,12 @@ class Store:
             "expires_at": approval.expires_at,
         }
         with self._connection.write(durable=True) as connection:
-            _check_session(connection, session)
-            if _has(connection, "approvals", approval.id):
+            check_session(connection, session)
+            if has(connection, "approvals", approval.id):
                 raise Misuse(
                     f"approval {approval.id} is logged already; each fits one action, once"
                 )
-            _insert(connection, "approvals", row)
+            insert(connection, "approvals", row)
 
     def start(
         self, session: str, step: int, action: Action, *, approval_id: str | None = None
@@ -184,10 +203,10 @@ class Store:
             "created_at": time.time(),
         }
         with self._connection.write(durable=True) as connection:
-            _check_session(connection, session)
+            check_session(connection, session)
             if approval_id is not None:
-                _check_approval(connection, approval_id, session, redacted.digest)
-            _insert(connection, "started", row)
+                check_approval(connection, approval_id, session, redacted.digest)
+            insert(connection, "started", row)
         return started_id
 
     def judge(self, judgement: JudgementRecord) -> None:
@@ -226,14 +245,14 @@ class Store:
         self, *, limit: int | None = None, kind: Kind | None = None, dataset: str | None = None
     ) -> list[SessionSummary]:
         """Return sessions, newest first, with the number of their transitions."""
-        where, values = _conditions(kind=kind, dataset=dataset)
+        where, values = conditions(kind=kind, dataset=dataset)
         query = (
             "SELECT s.*, (SELECT count(*) FROM transitions WHERE session = s.id) AS transitions, "
             "(SELECT started_at FROM transitions WHERE session = s.id ORDER BY step DESC LIMIT 1) "
             f"AS last_at FROM sessions s{where} ORDER BY s.created_at DESC, s.rowid DESC LIMIT ?"
         )
         with self._connection.read() as connection:
-            found = _dicts(connection, query, *values, -1 if limit is None else limit)
+            found = dicts(connection, query, *values, -1 if limit is None else limit)
             return [self._summary(row) for row in found]
 
     def session(self, prefix: str) -> SessionRecord:
@@ -242,7 +261,7 @@ class Store:
         Raises Misuse where there is none or more than one.
         """
         with self._connection.read() as connection:
-            return self._summary(_find_session(connection, prefix)).record
+            return self._summary(find_session(connection, prefix)).record
 
     def trajectory(self, session: str) -> Trajectory:
         """Return a session with its tools and all its transitions, as they were but for secrets.
@@ -250,22 +269,23 @@ class Store:
         Raises Misuse as `session` does.
         """
         with self._connection.read() as connection:
-            record = self._summary(_find_session(connection, session)).record
+            record = self._summary(find_session(connection, session)).record
             tools = connection.execute(
                 "SELECT t.spec FROM session_tools s JOIN tools t USING (digest) "
                 "WHERE s.session = ? ORDER BY s.position",
                 (record.id,),
             )
-            found = _dicts(
+            found = dicts(
                 connection, "SELECT * FROM transitions WHERE session = ? ORDER BY step", record.id
             )
             with _Sound(self.path):
                 return Trajectory(
                     session=record.id,
                     task=record.task,
-                    tools=tuple(_tool(row[0]) for row in tools),
+                    tools=tuple(tool_of(row[0]) for row in tools),
                     transitions=tuple(
-                        rows.restore(row, lambda digest: _blob(connection, digest)) for row in found
+                        rows.restore(row, lambda digest: blob_of(connection, digest))
+                        for row in found
                     ),
                     environment=record.environment,
                     dataset=record.dataset,
@@ -284,7 +304,7 @@ class Store:
             return []
         with self._connection.read() as connection:
             # In order of rowid: ranking would have to read every match of a common word.
-            found = _dicts(
+            found = dicts(
                 connection,
                 "SELECT session, step, tool, source, started_at, arguments, arguments_blob, text, "
                 "text_blob FROM transitions WHERE id IN (SELECT rowid FROM search WHERE search "
@@ -293,7 +313,7 @@ class Store:
                 limit,
             )
             with _Sound(self.path):
-                return [_hit(connection, row, text) for row in found]
+                return [hit_of(connection, row, text) for row in found]
 
     def tool(self, tool_hash: str) -> ToolSpec | None:
         """Return the spec that is pinned by this hash, the first one seen; None: unknown."""
@@ -303,7 +323,7 @@ class Store:
                 (tool_hash,),
             ).fetchone()
         with _Sound(self.path):
-            return None if row is None else _tool(row[0])
+            return None if row is None else tool_of(row[0])
 
     def approvals(self, session: str | None = None) -> list[ApprovalRecord]:
         """Return approvals and refusals, of one session or of all, newest first."""
@@ -333,7 +353,7 @@ class Store:
     def tombstones(self) -> list[Tombstone]:
         """Return what is left of deleted sessions, newest first."""
         with self._connection.read() as connection:
-            found = _dicts(
+            found = dicts(
                 connection, "SELECT * FROM tombstones ORDER BY deleted_at DESC, rowid DESC"
             )
             return [Tombstone(**row) for row in found]
@@ -348,7 +368,7 @@ class Store:
         if sessions:
             chosen = [self.session(name).id for name in sessions]
         else:
-            where, values = _conditions(kind=kind, dataset=dataset)
+            where, values = conditions(kind=kind, dataset=dataset)
             query = f"SELECT s.id FROM sessions s{where} ORDER BY s.created_at, s.rowid"
             with self._connection.read() as connection:
                 chosen = [row[0] for row in connection.execute(query, values)]
@@ -362,16 +382,16 @@ class Store:
         with one kept elsewhere for that. Raises Misuse as `session` does.
         """
         with self._connection.read() as connection:
-            head = _find_session(connection, session)
+            head = find_session(connection, session)
             problem = None
             previous = str(head["hash"])
-            if previous != _genesis(head):
+            if previous != genesis(head):
                 problem = "the session's own row was changed"
             query = "SELECT * FROM transitions WHERE session = ? ORDER BY step"
-            found = _dicts(connection, query, head["id"])
+            found = dicts(connection, query, head["id"])
             for row in found:
                 if problem is None:
-                    problem = _broken(connection, row, previous)
+                    problem = problem_of(connection, row, previous)
                 previous = row["hash"]
             return Verification(
                 session=head["id"],
@@ -400,8 +420,8 @@ class Store:
         with self._connection.write(durable=True) as connection:
             connection.execute("PRAGMA secure_delete = ON")
             for session in sessions:
-                stones.append(_delete_session(connection, _find_session(connection, session)))
-            _delete_blobs(connection)
+                stones.append(delete_session(connection, find_session(connection, session)))
+            delete_blobs(connection)
             # The index keeps the words of deleted rows until its parts are merged.
             connection.execute("INSERT INTO search (search) VALUES ('optimize')")
         self._connection.rewrite()
@@ -415,17 +435,17 @@ class Store:
         }
         row |= {"id": record.id, "session": record.session}
         with self._connection.write() as connection:
-            _check_session(connection, record.session)
-            if _has(connection, table, record.id):
+            check_session(connection, record.session)
+            if has(connection, table, record.id):
                 raise Misuse(f"{record.id} is logged already")
-            _insert(connection, table, row)
+            insert(connection, table, row)
 
     def _records(self, table: str, session: str | None, *conditions: str) -> list[dict[str, Any]]:
         wanted = [*conditions, *(["session = ?"] if session is not None else [])]
         where = f" WHERE {' AND '.join(wanted)}" if wanted else ""
         with self._connection.read() as connection:
-            values = [] if session is None else [_find_session(connection, session)["id"]]
-            return _dicts(
+            values = [] if session is None else [find_session(connection, session)["id"]]
+            return dicts(
                 connection,
                 f"SELECT * FROM {table}{where} ORDER BY created_at DESC, rowid DESC",
                 *values,
@@ -436,22 +456,22 @@ class Store:
         sessions, transitions, skipped = done.sessions, done.transitions, done.skipped
         with self._connection.write() as connection:
             for trajectory, prepared in ready:
-                name = _free_name(connection, trajectory)
+                name = free_name(connection, trajectory)
                 if name is None:
                     skipped += 1
                     continue
-                _create_session(connection, _record_of(trajectory, name))
+                create_session(connection, record_of(trajectory, name))
                 for tool in trajectory.tools:
-                    _pin(connection, redact_tool(tool), name)
+                    pin(connection, redact_tool(tool), name)
                 for one in prepared:
                     one.session = one.values[0] = name
-                _write(connection, prepared)
+                write(connection, prepared)
                 sessions += 1
                 transitions += len(prepared)
         return Imported(sessions=sessions, transitions=transitions, skipped=skipped)
 
     def _summary(self, row: Mapping[str, Any]) -> SessionSummary:
-        fields = {name: row[name] for name in _SESSION_FIELDS}
+        fields = {name: row[name] for name in SESSION_FIELDS}
         with _Sound(self.path):
             for name, value in fields.items():
                 if isinstance(value, bytes):
@@ -487,276 +507,5 @@ class _Sound:
             ) from error
 
 
-def _write(connection: sqlite3.Connection, prepared: list[rows.Prepared]) -> None:
-    """Append prepared rows within a transaction, chained to what their sessions hold.
-
-    Plain statements on the connection: sqlite-utils' own insert takes six times as long a row.
-    """
-    ends: dict[str, tuple[int, str]] = {}
-    number = connection.execute("SELECT coalesce(max(id), 0) FROM transitions").fetchone()[0]
-    written: list[list[Any]] = []
-    words: list[tuple[int, str, str]] = []
-    blobs: list[tuple[str, bytes]] = []
-    for one in prepared:
-        last, previous = ends.get(one.session) or _end_of(connection, one.session)
-        if one.step <= last:
-            raise Misuse(
-                f"session {one.session} already has step {last}: step {one.step} can't follow it"
-            )
-        number += 1
-        own = rows.chain(previous, one.values)
-        written.append([number, *one.values, previous, own])
-        words.append((number, *one.words))
-        blobs += one.blobs
-        ends[one.session] = (one.step, own)
-    connection.executemany(rows.INSERT, written)
-    connection.executemany(rows.INSERT_SEARCH, words)
-    if blobs:
-        connection.executemany(rows.INSERT_BLOB, blobs)
-
-
-def _end_of(connection: sqlite3.Connection, session: str) -> tuple[int, str]:
-    """Return the last step of a session and its hash."""
-    row = connection.execute(
-        "SELECT step, hash FROM transitions WHERE session = ? ORDER BY step DESC LIMIT 1",
-        (session,),
-    ).fetchone()
-    if row is None:
-        row = connection.execute("SELECT 0, hash FROM sessions WHERE id = ?", (session,)).fetchone()
-    if row is None:
-        raise Misuse(f"there is no session {session!r}; create it before appending to it")
-    return int(row[0]), str(row[1])
-
-
-def _create_session(connection: sqlite3.Connection, record: SessionRecord) -> SessionRecord:
-    fields: dict[str, Any] = {
-        name: redact(value) if isinstance(value := getattr(record, name), str) else value
-        for name in _SESSION_FIELDS
-    }
-    fields["meta"] = redact_json(record.meta)
-    logged = SessionRecord(id=record.id, **fields)
-    row = {"id": record.id, **fields, "created_at": float(record.created_at) + 0.0}
-    row["meta"] = None if fields["meta"] is None else readable(fields["meta"])
-    row = {name: rows.storable(v) if isinstance(v, str) else v for name, v in row.items()}
-    row["hash"] = _genesis(row)
-    _insert(connection, "sessions", row)
-    return logged
-
-
-def _genesis(row: Mapping[str, Any]) -> str:
-    """Return the hash a session's chain begins with: it covers all of the session's own row."""
-    return rows.chain("", [row["id"], *(row[name] for name in _SESSION_FIELDS)])
-
-
-def _broken(connection: sqlite3.Connection, row: Mapping[str, Any], previous: str) -> str | None:
-    """Say what is wrong with a row that should follow this hash; None: nothing."""
-    if row["previous_hash"] != previous:
-        return f"step {row['step']} does not follow the row before it"
-    try:
-        if row["hash"] != rows.chain(previous, [row[name] for name in rows.CHAINED]):
-            return f"step {row['step']} was changed"
-        for column in rows.BLOB_COLUMNS:
-            if row[column] is not None:
-                _blob(connection, row[column])
-    except ValueError:
-        return f"step {row['step']} was changed"
-    return None
-
-
-def _blob(connection: sqlite3.Connection, digest: str) -> bytes:
-    row = connection.execute("SELECT data FROM blobs WHERE sha256 = ?", (digest,)).fetchone()
-    if row is None or not isinstance(row[0], bytes) or rows.digest_of_bytes(row[0]) != digest:
-        raise ValueError(f"blob {digest} is missing or was changed")
-    return row[0]
-
-
-def _pin(connection: sqlite3.Connection, tool: ToolSpec, session: str | None) -> None:
-    fields = {name: getattr(tool, name) for name in ToolSpec.model_fields}
-    fields["annotations"] = tool.annotations.model_dump()
-    digest = digest_of(fields)
-    if not connection.execute("SELECT 1 FROM tools WHERE digest = ?", (digest,)).fetchone():
-        row = {
-            "digest": digest,
-            "hash": tool.hash,
-            "name": rows.storable(tool.name),
-            "spec": rows.storable(readable(fields)),
-            "first_seen_at": time.time(),
-        }
-        _insert(connection, "tools", row)
-    if session is not None:
-        _check_session(connection, session)
-        connection.execute(
-            "INSERT INTO session_tools SELECT ?, coalesce(max(position) + 1, 0), ? "
-            "FROM session_tools WHERE session = ?",
-            (session, digest, session),
-        )
-
-
-def _tool(spec: str | bytes) -> ToolSpec:
-    return ToolSpec(**parse(rows.text_of(spec)))
-
-
-def _hit(connection: sqlite3.Connection, row: Mapping[str, Any], text: str) -> Hit:
-    def head(name: str) -> str:
-        if row[f"{name}_blob"] is None:
-            return rows.text_of(row[name] or "")
-        found = connection.execute(
-            "SELECT substr(data, 1, ?) FROM blobs WHERE sha256 = ?", (INDEXED, row[f"{name}_blob"])
-        ).fetchone()
-        return "" if found is None else bytes(found[0]).decode("utf-8", "replace")
-
-    return Hit(
-        session=row["session"],
-        step=row["step"],
-        tool=rows.text_of(row["tool"]),
-        source=row["source"],
-        started_at=row["started_at"],
-        snippet=snippet_of(text, head("arguments"), head("text")),
-    )
-
-
-def _find_session(connection: sqlite3.Connection, prefix: str) -> dict[str, Any]:
-    found = _dicts(connection, "SELECT * FROM sessions WHERE id = ?", prefix)
-    if not found and prefix:
-        # By range and not LIKE: the index serves it, and % and _ are only characters.
-        query = "SELECT * FROM sessions WHERE id >= ? AND id < ? LIMIT 4"
-        found = _dicts(connection, query, prefix, prefix + "\U0010ffff")
-    if len(found) == 1:
-        return found[0]
-    if found:
-        names = ", ".join(row["id"] for row in found[:3]) + (", …" if len(found) > 3 else "")
-        raise Misuse(f"more than one session begins with {prefix!r}: {names}")
-    gone = connection.execute(
-        "SELECT deleted_at FROM tombstones WHERE session = ?", (prefix,)
-    ).fetchone()
-    if gone is not None:
-        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(gone[0]))
-        raise Misuse(f"session {prefix} was deleted on {when}")
-    raise Misuse(f"there is no session {prefix!r}; `lwm sessions` lists them")
-
-
-def _check_session(connection: sqlite3.Connection, session: str) -> None:
-    if not _has(connection, "sessions", session):
-        raise Misuse(f"there is no session {session!r}; create it first")
-
-
-def _check_started(connection: sqlite3.Connection, started_id: str, session: str) -> None:
-    row = connection.execute("SELECT session FROM started WHERE id = ?", (started_id,)).fetchone()
-    if row is None or row[0] != session:
-        raise Misuse(f"nothing was started under {started_id!r} in session {session}")
-    answered = "SELECT 1 FROM transitions WHERE started_id = ?"
-    if connection.execute(answered, (started_id,)).fetchone():
-        raise Misuse(f"what was started under {started_id} has its transition already")
-
-
-def _check_approval(
-    connection: sqlite3.Connection, approval_id: str, session: str, action_digest: str
-) -> None:
-    found = _dicts(connection, "SELECT * FROM approvals WHERE id = ?", approval_id)
-    if not found or found[0]["session"] != session:
-        raise Misuse(f"there is no approval {approval_id} in session {session}; ask for one")
-    approval = found[0]
-    if approval["decision"] != "approved":
-        raise Misuse(f"{approval_id} is a refusal, not an approval")
-    if approval["action_digest"] != action_digest:
-        raise Misuse(f"approval {approval_id} is of another action; ask for one of this")
-    if not approval["created_at"] <= time.time() < approval["expires_at"]:
-        raise Misuse(f"approval {approval_id} has expired; ask again")
-    used = "SELECT 1 FROM started WHERE approval_id = ?"
-    if connection.execute(used, (approval_id,)).fetchone():
-        raise Misuse(f"approval {approval_id} was used already; each fits one action, once")
-
-
-def _delete_session(connection: sqlite3.Connection, head: Mapping[str, Any]) -> Tombstone:
-    session = head["id"]
-    last, count = head["hash"], 0
-    query = "SELECT * FROM transitions WHERE session = ? ORDER BY step"
-    for row in _dicts(connection, query, session):
-        last, count = row["hash"], count + 1
-        # The index holds no copy of the text, so it must be told what it was.
-        connection.execute(
-            "INSERT INTO search (search, rowid, action, observation) VALUES ('delete', ?, ?, ?)",
-            (row["id"], *_words_of(connection, row)),
-        )
-    connection.execute(
-        "DELETE FROM tools WHERE digest IN (SELECT digest FROM session_tools WHERE session = ?) "
-        "AND digest NOT IN (SELECT digest FROM session_tools WHERE session <> ?)",
-        (session, session),
-    )
-    for table in ("transitions", "session_tools", "approvals", "started", "judgements", "rollouts"):
-        connection.execute(f"DELETE FROM {table} WHERE session = ?", (session,))
-    connection.execute("DELETE FROM sessions WHERE id = ?", (session,))
-    stone = Tombstone(session=session, deleted_at=time.time(), transitions=count, last_hash=last)
-    _insert(connection, "tombstones", stone.model_dump())
-    return stone
-
-
-def _words_of(connection: sqlite3.Connection, row: Mapping[str, Any]) -> tuple[str, str]:
-    """Return what the index was given for a row; where it can't be read any more, nothing."""
-    try:
-        transition = rows.restore(row, lambda digest: _blob(connection, digest))
-    except ValueError:
-        return "", ""
-    action, seen = transition.action, transition.observation
-    return indexed_action(action.tool, action.arguments), indexed(seen.text)
-
-
-def _delete_blobs(connection: sqlite3.Connection) -> None:
-    used = " UNION ".join(
-        f"SELECT {name} FROM transitions WHERE {name} IS NOT NULL" for name in rows.BLOB_COLUMNS
-    )
-    connection.execute(f"DELETE FROM blobs WHERE sha256 NOT IN ({used})")
-
-
-def _record_of(trajectory: Trajectory, name: str) -> SessionRecord:
-    return SessionRecord(
-        id=name,
-        kind="imported",
-        task=trajectory.task,
-        environment=trajectory.environment,
-        dataset=trajectory.dataset,
-        licence=trajectory.licence,
-        domain=trajectory.domain,
-    )
-
-
-def _free_name(connection: sqlite3.Connection, trajectory: Trajectory) -> str | None:
-    """Return the id for an imported trajectory; None: it is there already."""
-    names = [trajectory.session, f"{trajectory.dataset or 'imported'}/{trajectory.session}"]
-    for name in names:
-        query = "SELECT kind, dataset FROM sessions WHERE id = ?"
-        row = connection.execute(query, (name,)).fetchone()
-        if row is None:
-            return name
-        if tuple(row) == ("imported", trajectory.dataset):
-            return None
-    raise Misuse(f"the ids {names[0]} and {names[1]} are both taken; rename the trajectory")
-
-
 def _parsed(row: dict[str, Any]) -> dict[str, Any]:
     return row | {"details": None if row["details"] is None else parse(row["details"])}
-
-
-def _conditions(**wanted: str | None) -> tuple[str, list[str]]:
-    """Return a WHERE clause over columns of `sessions s`, and its values."""
-    given = {name: value for name, value in wanted.items() if value is not None}
-    where = " AND ".join(f"s.{name} = ?" for name in given)
-    return (f" WHERE {where}" if given else ""), list(given.values())
-
-
-def _has(connection: sqlite3.Connection, table: str, identity: str) -> bool:
-    row = connection.execute(f"SELECT 1 FROM {table} WHERE id = ?", (identity,)).fetchone()
-    return row is not None
-
-
-def _insert(connection: sqlite3.Connection, table: str, row: Mapping[str, Any]) -> None:
-    places = ", ".join("?" * len(row))
-    connection.execute(
-        f"INSERT INTO {table} ({', '.join(row)}) VALUES ({places})", tuple(row.values())
-    )
-
-
-def _dicts(connection: sqlite3.Connection, query: str, *values: Any) -> list[dict[str, Any]]:
-    cursor = connection.execute(query, values)
-    names = [column[0] for column in cursor.description]
-    return [dict(zip(names, row, strict=True)) for row in cursor]

@@ -503,7 +503,7 @@ class _Sound:
         if isinstance(error, ValueError | TypeError | KeyError):
             raise StoreCorrupt(
                 f"{self._path} holds a row that can't be read back ({type(error).__name__}); "
-                "`lwm sessions verify` finds which"
+                "`Store.verify` says which"
             ) from error
 
 

@@ -28,20 +28,19 @@ def tree(folder: Path) -> dict[str, tuple[object, ...]]:
     return found
 
 
-def machine() -> dict[str, object]:
+def machine() -> set[str]:
     """Return what a command could leave behind on the machine at large."""
-    tables = {}
+    found = set()
     for name in ("tcp", "tcp6"):
-        lines = Path(f"/proc/net/{name}").read_text().splitlines()[1:]
-        # State 0A is LISTEN.
-        tables[name] = sorted(line.split()[1] for line in lines if line.split()[3] == "0A")
-    ipc = {
-        name: len(Path(f"/proc/sysvipc/{name}").read_text().splitlines())
-        for name in ("shm", "sem", "msg")
-        if Path(f"/proc/sysvipc/{name}").exists()
-    }
-    shared = sorted(os.listdir("/dev/shm")) if os.path.isdir("/dev/shm") else []
-    return {"listening": tables, "ipc": ipc, "shared memory": shared}
+        for line in Path(f"/proc/net/{name}").read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == "0A":  # LISTEN
+                found.add(f"listening {name} {fields[1]}")
+    for name in ("shm", "sem", "msg"):
+        if (table := Path(f"/proc/sysvipc/{name}")).exists():
+            found |= {f"ipc {name} {line}" for line in table.read_text().splitlines()[1:]}
+    found |= {f"shared memory {name}" for name in os.listdir("/dev/shm")}
+    return found
 
 
 class RequestLog:

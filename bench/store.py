@@ -88,9 +88,12 @@ def fill(store: Store, count: int) -> None:
     """Append sessions of STEPS transitions until there are `count` transitions."""
     drawn = random.Random(4)
     began = time.perf_counter()
-    for number in range(count // STEPS):
-        session = store.create_session(SessionRecord(mode="dry-run", created_at=1e9 + number))
-        store.append_many(made(drawn, session.id, step) for step in range(1, STEPS + 1))
+    for first in range(0, count // STEPS, 50):
+        names = [
+            store.create_session(SessionRecord(mode="dry-run", created_at=1e9 + number)).id
+            for number in range(first, min(first + 50, count // STEPS))
+        ]
+        store.append_many(made(drawn, name, n) for name in names for n in range(1, STEPS + 1))
     print(f"  ({count:,} rows made in {time.perf_counter() - began:.0f} s)")
 
 

@@ -32,7 +32,7 @@ _BINARY = getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
 Kind = Literal["file", "directory", "link", "other"]
 
 
-class Refused(OSError):  # noqa: N818
+class Refused(OSError):
     """The root's own rules forbid it. The text says why, without the path."""
 
 
@@ -207,8 +207,10 @@ class Beneath:
                 break
             try:
                 target = os.readlink(os.path.join(self.root, *done))
-            except OSError:
-                continue  # not a link, or not there: the walk says which
+            except OSError as error:
+                if error.errno != errno.EINVAL and ".." not in todo:
+                    return done + todo[::-1]  # not there, or not to be read: the walk says which
+                continue
             links += 1
             if links > _LINKS:
                 raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))

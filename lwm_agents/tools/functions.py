@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 import json
 import sys
@@ -14,7 +15,7 @@ from typing import Any
 
 import pydantic
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
-from pydantic_core import PydanticSerializationError, to_jsonable_python
+from pydantic_core import PydanticSerializationError, to_json
 
 from lwm_agents.errors import Misuse, PromiseError
 from lwm_agents.tools.base import Tool
@@ -88,14 +89,15 @@ def tool_from(
 def _from_function(
     function: Callable[..., Any], effect: Effect | None, domain: Domain
 ) -> FunctionTool:
-    name = getattr(function, "__name__", type(function).__name__)
+    code = _code_of(function)
+    name = getattr(code, "__name__", type(function).__name__)
+    if inspect.ismethod(code) and name == "__call__":
+        name = type(function).__name__
     if not name.isidentifier():
         raise Misuse(f"a tool needs a name: {function!r} has none; write it with def")
-    summary, described = _docstring(inspect.getdoc(function) or "")
+    summary, described = _docstring(inspect.getdoc(code) or "")
     arguments = _Arguments(function, name, described)
-    is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
-        getattr(function, "__call__", None)  # noqa: B004 (its kind is asked, not whether it is there)
-    )
+    is_async = inspect.iscoroutinefunction(code)
 
     async def call(given: dict[str, Json]) -> Observation:
         try:
@@ -112,10 +114,19 @@ def _from_function(
         description=summary,
         input_schema=arguments.schema,
         annotations=_ANNOTATIONS[effect],
-        source_code=_source_code(function),
+        source_code=_source_code(code),
         domain=domain,
     )
     return FunctionTool(spec, effect, call)
+
+
+def _code_of(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function behind a partial one or an object that can be called."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    if inspect.isroutine(function) or inspect.isclass(function):
+        return function
+    return typing.cast(Callable[..., Any], type(function).__call__.__get__(function))
 
 
 class _Schema(GenerateJsonSchema):
@@ -138,8 +149,7 @@ class _Arguments:
     ) -> None:
         try:
             self._signature = inspect.signature(function)
-            target = function if hasattr(function, "__annotations__") else function.__call__  # type: ignore[operator]
-            hints = typing.get_type_hints(getattr(target, "func", target), include_extras=True)
+            hints = typing.get_type_hints(_code_of(function), include_extras=True)
         except (NameError, TypeError, ValueError) as error:
             raise Misuse(f"the signature of {name} can't be read: {error}") from error
         fields: dict[str, Any] = {}
@@ -229,7 +239,7 @@ def observation_of(result: object) -> Observation:
         exact = text.encode() == raw
         return Observation(text=text, source="executed", raw=None if exact else raw)
     try:
-        value = to_jsonable_python(result, fallback=repr, inf_nan_mode="strings")
+        value = json.loads(to_json(result, fallback=repr, inf_nan_mode="strings"))
     except (PydanticSerializationError, ValueError, RecursionError):
         value = repr(result)
     text = json.dumps(value, ensure_ascii=False)
@@ -296,6 +306,6 @@ def _observation_of_message(answer: Any) -> Observation:
     return Observation(
         text="\n".join(part for part in parts if part),
         source="executed",
-        structured=to_jsonable_python(content, fallback=repr),
+        structured=json.loads(to_json(content, fallback=repr)),
         is_error=is_error,
     )

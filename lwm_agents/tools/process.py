@@ -52,7 +52,7 @@ class Finished:
     truncated: bool = False
 
 
-class NoBash(OSError):  # noqa: N818
+class NoBash(OSError):
     """This system has no Bash, or none that can be supervised."""
 
 

@@ -137,6 +137,7 @@ def read_rows(
     stopped: threading.Event,
     *,
     pragmas: frozenset[str] = frozenset(),
+    time_limit: float = TIME_LIMIT,
 ) -> Rows:
     """Return what a query gives, on a connection that is made unable to write and left so.
 
@@ -155,7 +156,7 @@ def read_rows(
             return first in pragmas or (first == "data_version" and second is None)
         return action in _READING
 
-    with _Guard(connection, allowed, stopped, "sql_query only reads") as guard:
+    with _Guard(connection, allowed, stopped, time_limit, "sql_query only reads") as guard:
         return guard.rows(query, parameters)
 
 
@@ -164,6 +165,8 @@ def write_rows(
     statement: str,
     parameters: Parameters,
     stopped: threading.Event,
+    *,
+    time_limit: float = TIME_LIMIT,
 ) -> Rows:
     """Run one statement in a transaction of its own, and commit it.
 
@@ -182,7 +185,7 @@ def write_rows(
     try:
         connection.execute("BEGIN IMMEDIATE")
         before = connection.total_changes
-        with _Guard(connection, allowed, stopped, "sql_execute refuses this") as guard:
+        with _Guard(connection, allowed, stopped, time_limit, "sql_execute refuses this") as guard:
             rows = guard.rows(statement, parameters)
         affected = last = None
         if writes_rows:
@@ -212,11 +215,13 @@ class _Guard:
         connection: sqlite3.Connection,
         allowed: Callable[[int, str | None, str | None], bool],
         stopped: threading.Event,
+        time_limit: float,
         refusal: str,
     ) -> None:
         self._connection = connection
         self._allowed = allowed
         self._stopped = stopped
+        self._time_limit = time_limit
         self._refusal = refusal
         self._denied: str | None = None
         self._deadline = 0.0
@@ -227,7 +232,7 @@ class _Guard:
         connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, BYTE_LIMIT)
         connection.execute("PRAGMA trusted_schema=0")
-        self._deadline = time.monotonic() + TIME_LIMIT
+        self._deadline = time.monotonic() + self._time_limit
         connection.set_authorizer(self._authorize)
         connection.set_progress_handler(self._over, _STEPS)
         return self
@@ -279,7 +284,7 @@ class _Guard:
         if self._denied is not None:
             return f"{self._refusal}: {self._denied}"
         if str(error) == "interrupted":
-            return f"stopped after {TIME_LIMIT:g} s"
+            return f"stopped after {self._time_limit:g} s"
         return str(error) or type(error).__name__
 
 

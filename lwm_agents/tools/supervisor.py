@@ -97,9 +97,10 @@ def reap() -> dict[int, int]:
 
 def end_tree(child: int) -> None:
     """End the command and its descendants: asked first, then killed."""
-    send(signal.SIGTERM, child, set())
+    asked: set[int] = set()
+    send(signal.SIGTERM, child, asked)
     deadline = time.monotonic() + GRACE
-    while time.monotonic() < deadline and tree(child):
+    while time.monotonic() < deadline and 0 < len(tree(child)) <= len(asked):
         reap()
         time.sleep(0.01)
     deadline = time.monotonic() + 5 * GRACE

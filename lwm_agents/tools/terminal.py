@@ -79,7 +79,7 @@ def _effective(found: re.Match[str]) -> str:
     return found[0] if found["final"] in _EFFECTIVE and not private else ""
 
 
-class _TooMuchWork(Exception):  # noqa: N818
+class _TooMuchWork(Exception):
     """Following the sequences costs more than there is to spend."""
 
 

@@ -26,6 +26,10 @@ async def in_thread(function: Callable[[], T], *, stop: Callable[[], None] | Non
     def body() -> None:
         try:
             result = context.run(function)
+        except StopIteration as error:  # which no coroutine can raise, and no future can hold
+            stopped = RuntimeError("the function raised StopIteration")
+            stopped.__cause__ = error
+            done.set_exception(stopped)
         except BaseException as error:  # noqa: BLE001 (it is raised where it is awaited)
             done.set_exception(error)
         else:

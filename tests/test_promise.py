@@ -85,7 +85,7 @@ def check_dry_run(outside: Path, server: watcher.RequestLog, calls: int, seed: i
 
 
 def test_nothing_real_changes(outside: Path, server: watcher.RequestLog) -> None:
-    check_dry_run(outside, server, calls=4_000, seed=1)
+    check_dry_run(outside, server, calls=3_000, seed=1)
 
 
 @pytest.mark.slow

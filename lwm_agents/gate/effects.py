@@ -59,7 +59,7 @@ def effects_of(
 
     `builtin` says that the tool is this package's own and not a namesake from elsewhere: only then
     its name means anything. Any other tool is unknown unless the code that opened the session
-    `declared` its effect. The tool's annotations can only add to that. `dialect` is the database's
+    `declared` its effect. Such a tool's annotations can only add to that. `dialect` is the database's
     (see `sql_effects`). Raises Misuse for a declared effect that is none.
     """
     if declared is not None and declared not in get_args(Effect):
@@ -74,8 +74,9 @@ def effects_of(
             found.add(declared)  # of a tool we know, a declaration can only add
     else:
         found.add(declared or "unknown")
-    if spec is not None:
-        # Untrusted: a hint that something is harmless counts for nothing.
+    if spec is not None and not builtin:
+        # Untrusted: a hint that something is harmless counts for nothing. Those of our own tools
+        # speak of all their calls at once; the classifiers above look at this one.
         if spec.annotations.destructive_hint:
             found.add("destroy")
         if spec.annotations.open_world_hint:

@@ -55,9 +55,13 @@ def test_gated_allows_a_file_tool_only_what_is_known_to_read(effects: set[Effect
     assert default_decision("gated", READ, effects).answer == "ask"
 
 
-def test_a_hint_of_the_tool_itself_makes_gated_ask() -> None:
-    spec = ToolSpec(name="read_file", annotations=ToolAnnotations(destructive_hint=True))
-    assert gate("gated").judge(READ, spec).decision.answer == "ask"
+def test_a_hint_makes_the_effect_of_a_foreign_tool_worse_and_says_nothing_of_our_own() -> None:
+    hints = ToolAnnotations(destructive_hint=True)
+    foreign = gate("gated").judge(Action(tool="erase"), ToolSpec(name="erase", annotations=hints))
+    assert foreign.effect == "destroy"
+    # Ours speak of all calls of a tool; what this call can do is known better.
+    ours = gate("gated").judge(READ, ToolSpec(name="read_file", annotations=hints))
+    assert ours.effect == "read"
 
 
 def test_the_users_policy_can_loosen_and_tighten() -> None:

@@ -123,12 +123,23 @@ class Disk:
 
     def write(self, key: str, content: str | None, *, made: bool = True) -> None:
         """Take in that a file is there with this text (None: text not known)."""
-        self._unalias(key)
+        known = self.entries.get(key)
+        if made:
+            self._unalias(key)
+            if known is not None and known.kind == "link":
+                self.forget_all()  # what it led to has changed
+                return
+        elif known is not None and known.kind == "link":
+            return  # what it leads to was read
         self._parents(key, made)
-        self.entries[key] = Entry("file", content, made=made or self._made(key))
+        made = made or self._made(key)
+        self.drop_below(key)
+        self.entries[key] = Entry("file", content, made=made)
 
     def make_directory(self, key: str, *, empty: bool, made: bool = True) -> None:
         """Take in that a directory is there; `empty`: it was made just now."""
+        if made and empty:
+            self._unalias(key)
         self._parents(key, made and empty)
         known = self.entries.get(key)
         if known is not None and known.kind == "directory" and not empty:
@@ -138,6 +149,9 @@ class Disk:
 
     def list(self, key: str, names: dict[str, Kind]) -> None:
         """Take in all entries of a directory."""
+        found = self.entries.get(key)
+        if found is not None and found.kind == "link":
+            return
         self._parents(key, False)
         for path in [p for p in self.entries if _above(p) == key and p != key]:
             if posixpath.basename(path) not in names:
@@ -161,7 +175,10 @@ class Disk:
         self.entries[key] = Entry("absent")
 
     def miss(self, key: str) -> None:
-        """Take in that nothing is at `key`."""
+        """Take in that nothing was found at `key`."""
+        known = self.entries.get(key)
+        if known is not None and known.kind == "link":
+            return  # the link is there; what it leads to is not
         self.drop_below(key)
         self.entries[key] = Entry("absent")
 
@@ -182,11 +199,22 @@ class Disk:
 
     def forget(self, key: str) -> None:
         """Take in that `key` may have changed in any way."""
+        self._unalias(key)
+        known = self.entries.get(key)
+        if known is not None and known.kind == "link":
+            self.forget_all()
+            return
         self.drop_below(key)
         self.entries.pop(key, None)
         above = self.entries.get(_above(key))
         if above is not None and above.whole:
             self.entries[_above(key)] = replace(above, whole=False)
+
+    def doubt_listings(self) -> None:
+        """Take in that any directory may have got a new entry."""
+        for path, entry in self.entries.items():
+            if entry.whole:
+                self.entries[path] = replace(entry, whole=False)
 
     def forget_all(self) -> None:
         """Take in that anything may have changed."""
@@ -219,14 +247,24 @@ class Disk:
         self._parents(above, made and kind == "absent")
 
     def _unalias(self, key: str) -> None:
-        """While the root is not known, an absolute name may be another name of a relative one."""
-        if self.root is not None:
-            return
-        absolute = key.startswith("/")
-        for path in [p for p in self.entries if p.startswith("/") != absolute]:
-            long, short = (key, path) if absolute else (path, key)
-            if long.endswith("/" + short.removeprefix("./")) or short == ".":
-                self.entries.pop(path, None)
+        """Take in that `key` changes, perhaps under another name too.
+
+        While the root is not known, an absolute path and a relative one may be the same place.
+        """
+        if self.root is None:
+            absolute = key.startswith("/")
+            for path in [p for p in self.entries if p.startswith("/") != absolute]:
+                del self.entries[path]
+
+    def _through_link(self, key: str) -> bool:
+        """Return whether a directory above `key` is a link."""
+        above = _above(key)
+        while above not in {".", "/"}:
+            entry = self.entries.get(above)
+            if entry is not None and entry.kind == "link":
+                return True
+            above = _above(above)
+        return False
 
     def _steps_up_safely(self, path: str) -> bool:
         """Return whether each `..` in a path leaves a directory that is no link."""

@@ -498,7 +498,10 @@ def _apply(machine: Machine, name: str, words: list[str], worked: bool) -> None:
                 disk.write(key, "" if disk.status(key) == "absent" else None)
     elif name in {"rm", "rmdir"}:
         for key in known:
-            disk.remove(key)
+            if "f" in options and disk.status(key) is None:
+                disk.miss(key)  # -f is content when not even the directory is there
+            else:
+                disk.remove(key)
     else:
         _transfer(disk, name, known, bool(re.search(r"[rR]", options)))
 

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from lwm_agents.prompts.bash import only_reads
+from lwm_agents.prompts.bash import literal, only_reads
 from lwm_agents.prompts.disk import Disk, Kind
 from lwm_agents.prompts.reads import command_of, is_read, query_of
 from lwm_agents.prompts.records import Records, mentioned
@@ -159,17 +159,20 @@ class KnownState:
                 self.tables.reset()
         cwd = structured.get("cwd")
         if isinstance(cwd, str) and cwd.startswith("/"):
-            self._learn_cwd(before, command, cwd)
+            self._learn_cwd(before, command, cwd, failed=succeeded is False)
         elif not ours and machine.cwd != before.cwd:
             # Whether another tool's shell keeps its directory is not known until `pwd` says so.
             machine.cwd = None if only_reads(command) is False else machine.cwd
 
-    def _learn_cwd(self, before: Machine, command: str, cwd: str) -> None:
+    def _learn_cwd(self, before: Machine, command: str, cwd: str, *, failed: bool) -> None:
         machine = self.machine
         if machine.disk.root is None and before.cwd == ".":
             moves = re.search(r"\b(cd|pushd|popd|source|eval)\b", command)
             below = machine.cwd
-            if below == "." and (only_reads(command) or not moves):
+            words = _only_command(command)
+            if failed and words is not None and words[0] == "cd":
+                machine.disk.learn_root(cwd)  # a `cd` that failed moved nowhere
+            elif below == "." and (only_reads(command) or not moves):
                 machine.disk.learn_root(cwd)
             elif below and below[0] not in "./" and cwd.endswith(f"/{below}"):
                 machine.disk.learn_root(cwd.removesuffix(f"/{below}") or "/")
@@ -241,6 +244,8 @@ class KnownState:
             return
         parameters = action.arguments.get("parameters")
         if action.tool == "sql_execute":
+            if not failed and not self.tables.alive:
+                self.machine.disk.doubt_listings()  # the first write makes the database's file
             self.tables.absorb(query, parameters, seen.text if real else None, failed)
             return
         self.tables.alive = self.tables.alive or not failed
@@ -324,6 +329,14 @@ def _value(node: ast.expr) -> float | int:
     if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
         return _OPERATORS[type(node.op)](_value(node.left), _value(node.right))
     raise ValueError("no plain sum")
+
+
+def _only_command(command: str) -> tuple[str, ...] | None:
+    """Return the words of a command that is one literal simple command, else None."""
+    pipelines = literal(command)
+    if not pipelines or len(pipelines) != 1 or len(pipelines[0].commands) != 1:
+        return None
+    return pipelines[0].commands[0].words
 
 
 def _edited(content: str | None, arguments: dict[str, Json]) -> str | None:

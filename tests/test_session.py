@@ -222,9 +222,9 @@ async def test_compare_executes_and_scores(root: Path, store: Store) -> None:
     engine = ScriptedEngine(["a note\n", EngineUnreachable("gone"), "wrong"])
 
     async with opened("compare", root, store, engine=engine) as session:
-        for _ in range(3):
-            seen = await session.call("shell", command="python3 -c 'print(open(chr(110) + \"otes.txt\").read())'")
-            assert seen.source == "executed"
+        for number in range(3):
+            command = f"python3 -c 'print(open(\"notes.txt\").read())' # {number}"
+            assert (await session.call("shell", command=command)).source == "executed"
     first, second, third = store.trajectory(session.id).transitions
     assert first.prediction is not None
     assert first.fidelity == pytest.approx(1.0)

@@ -21,7 +21,9 @@ SESSION_FIELDS = tuple(name for name in SessionRecord.model_fields if name != "i
 
 
 def create_session(connection: sqlite3.Connection, record: SessionRecord) -> SessionRecord:
-    """Insert a session, redacted, and return it as logged."""
+    """Insert a session, redacted, and return it as logged. Raises Misuse for an impossible id."""
+    if not record.id or isinstance(rows.storable(record.id), bytes):
+        raise Misuse(f"{record.id!r} can't be a session's id: it must be text that UTF-8 can write")
     fields: dict[str, Any] = {
         name: redact(value) if isinstance(value := getattr(record, name), str) else value
         for name in SESSION_FIELDS
@@ -53,11 +55,9 @@ def find_session(connection: sqlite3.Connection, prefix: str) -> dict[str, Any]:
     if found:
         names = ", ".join(row["id"] for row in found[:3]) + (", …" if len(found) > 3 else "")
         raise Misuse(f"more than one session begins with {prefix!r}: {names}")
-    gone = connection.execute(
-        "SELECT deleted_at FROM tombstones WHERE session = ?", (prefix,)
-    ).fetchone()
-    if gone is not None:
-        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(gone[0]))
+    gone = dicts(connection, "SELECT deleted_at FROM tombstones WHERE session = ?", prefix)
+    if gone:
+        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(gone[-1]["deleted_at"]))
         raise Misuse(f"session {prefix} was deleted on {when}")
     raise Misuse(f"there is no session {prefix!r}; `lwm sessions` lists them")
 
@@ -70,13 +70,14 @@ def check_session(connection: sqlite3.Connection, session: str) -> None:
 
 def free_name(connection: sqlite3.Connection, trajectory: Trajectory) -> str | None:
     """Return the id for an imported trajectory; None: it is there already."""
-    names = [trajectory.session, f"{trajectory.dataset or 'imported'}/{trajectory.session}"]
+    dataset = trajectory.dataset and redact(trajectory.dataset)
+    wanted = (trajectory.session, f"{dataset or 'imported'}/{trajectory.session}")
+    names = [name.encode("utf-8", "replace").decode() for name in wanted]
     for name in names:
-        query = "SELECT kind, dataset FROM sessions WHERE id = ?"
-        row = connection.execute(query, (name,)).fetchone()
-        if row is None:
+        found = dicts(connection, "SELECT kind, dataset FROM sessions WHERE id = ?", name)
+        if not found:
             return name
-        if tuple(row) == ("imported", trajectory.dataset):
+        if found[0] == {"kind": "imported", "dataset": rows.storable(dataset)}:
             return None
     raise Misuse(f"the ids {names[0]} and {names[1]} are both taken; rename the trajectory")
 
@@ -103,8 +104,8 @@ def pin(connection: sqlite3.Connection, tool: ToolSpec, session: str | None) -> 
         row = {
             "digest": digest,
             "hash": tool.hash,
-            "name": rows.storable(tool.name),
-            "spec": rows.storable(readable(fields)),
+            "name": tool.name,
+            "spec": readable(fields),
             "first_seen_at": time.time(),
         }
         insert(connection, "tools", row)

@@ -166,7 +166,7 @@ class Store:
             # A digest over a short secret gives the secret away to anyone who can guess.
             "digest": approval.digest if redacted is action else None,
             "action_digest": redacted.digest,
-            "tool": rows.storable(redacted.tool),
+            "tool": redacted.tool,
             "effect": effect,
             "decision": "approved" if approved else "denied",
             "decided_by": redact(approval.decided_by),
@@ -196,8 +196,8 @@ class Store:
             "id": started_id,
             "session": session,
             "step": step,
-            "tool": rows.storable(redacted.tool),
-            "arguments": rows.storable(readable(redacted.arguments)),
+            "tool": redacted.tool,
+            "arguments": readable(redacted.arguments),
             "action_digest": redacted.digest,
             "approval_id": approval_id,
             "created_at": time.time(),
@@ -337,10 +337,7 @@ class Store:
         unanswered = " NOT EXISTS (SELECT 1 FROM transitions WHERE started_id = started.id)"
         found = self._records("started", session, unanswered)
         with _Sound(self.path):
-            return [
-                StartedRecord(**row | {"arguments": parse(rows.text_of(row["arguments"]))})
-                for row in found
-            ]
+            return [StartedRecord(**row | {"arguments": parse(row["arguments"])}) for row in found]
 
     def judgements(self, session: str | None = None) -> list[JudgementRecord]:
         """Return what judges said, of one session or of all, newest first."""
@@ -371,7 +368,7 @@ class Store:
             where, values = conditions(kind=kind, dataset=dataset)
             query = f"SELECT s.id FROM sessions s{where} ORDER BY s.created_at, s.rowid"
             with self._connection.read() as connection:
-                chosen = [row[0] for row in connection.execute(query, values)]
+                chosen = [row["id"] for row in dicts(connection, query, *values)]
         for session in chosen:
             yield self.trajectory(session)
 
@@ -445,11 +442,13 @@ class Store:
         where = f" WHERE {' AND '.join(wanted)}" if wanted else ""
         with self._connection.read() as connection:
             values = [] if session is None else [find_session(connection, session)["id"]]
-            return dicts(
-                connection,
-                f"SELECT * FROM {table}{where} ORDER BY created_at DESC, rowid DESC",
-                *values,
-            )
+            query = f"SELECT * FROM {table}{where} ORDER BY created_at DESC, rowid DESC"
+            found = dicts(connection, query, *values)
+        with _Sound(self.path):
+            return [
+                {k: rows.text_of(v) if isinstance(v, bytes) else v for k, v in row.items()}
+                for row in found
+            ]
 
     def _import(self, batch: list[Trajectory], done: Imported) -> Imported:
         ready = [(one, [rows.prepare(t) for t in one.transitions]) for one in batch]

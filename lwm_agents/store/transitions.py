@@ -44,12 +44,12 @@ def write(connection: sqlite3.Connection, prepared: list[rows.Prepared]) -> None
 
 def end_of(connection: sqlite3.Connection, session: str) -> tuple[int, str]:
     """Return the last step of a session and its hash."""
+    name = (rows.storable(session),)
     row = connection.execute(
-        "SELECT step, hash FROM transitions WHERE session = ? ORDER BY step DESC LIMIT 1",
-        (session,),
+        "SELECT step, hash FROM transitions WHERE session = ? ORDER BY step DESC LIMIT 1", name
     ).fetchone()
     if row is None:
-        row = connection.execute("SELECT 0, hash FROM sessions WHERE id = ?", (session,)).fetchone()
+        row = connection.execute("SELECT 0, hash FROM sessions WHERE id = ?", name).fetchone()
     if row is None:
         raise Misuse(f"there is no session {session!r}; create it before appending to it")
     return int(row[0]), str(row[1])

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lwm_agents.digests import canonical
-from lwm_agents.errors import Misuse
+from lwm_agents.errors import Misuse, StoreError
 from lwm_agents.gate.approvals import Approval
 from lwm_agents.interchange import plain_from_trajectory, read_trajectories, trajectory_from_plain
 from lwm_agents.store import (
@@ -447,3 +447,36 @@ def test_anyone_can_read_it_with_sqlite(store: Store, tmp_path: Path) -> None:
         connection.close()
     assert row == ("s", "dry-run", "shell", '{"command": "echo hello"}', "é" * 20_000)
     assert [row["step"] for row in store.database["transitions"].rows] == [1]
+
+
+def test_names_that_utf8_cannot_write_are_misuse_or_not_found(store: Store) -> None:
+    for name in ("", "\ud800"):
+        with pytest.raises(Misuse, match="can't be a session's id"):
+            store.create_session(SessionRecord(id=name))
+        with pytest.raises(Misuse, match="no session"):
+            store.session(name)
+        with pytest.raises(Misuse, match="no session"):
+            store.append(made(name))
+        with pytest.raises(Misuse, match="no session"):
+            store.start(name, 1, Action(tool="t"))
+    assert store.sessions(dataset="\ud800") == []
+    given = Trajectory(session="\ud800", dataset="\udfff", transitions=(made("\ud800"),))
+    assert store.import_trajectories([given]).sessions == 1
+    assert store.import_trajectories([given]).skipped == 1
+    (back,) = store.export(dataset="\udfff")
+    assert (back.session, back.dataset) == ("?", "\udfff")
+    store.judge(JudgementRecord(session="?", judge="\ud800", score=1.0, details="\ud800"))
+    assert store.judgements()[0].judge == "\ud800"
+    store.append(made("?", 2, tool_hash="\ud800"))
+    assert store.trajectory("?").transitions[1].tool_hash == "\ud800"
+    assert store.verify("?").ok
+
+
+def test_a_value_that_sqlite_cannot_hold_is_too_large(store: Store) -> None:
+    store.create_session(SessionRecord(id="s"))
+    assert store.database.conn is not None
+    store.database.conn.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 1_000_000)
+    with pytest.raises(StoreError, match="too large for the log"):
+        store.append(made("s", 1, "x" * 2_000_000))
+    assert store.count() == 0
+    store.append(made("s", 1, "x"))

@@ -75,7 +75,7 @@ def command(rng: random.Random, port: int) -> str:
             f"exec 3<>/dev/tcp/127.0.0.1/{port}; echo hi >&3",
             f"python3 -c 'import urllib.request as u; u.urlopen(\"http://127.0.0.1:{port}/py\")'",
             "sqlite3 shop.db 'DELETE FROM orders'",
-            'python3 -c \'import sqlite3; sqlite3.connect("shop.db").execute("drop table orders")\'',
+            'python3 -c \'import sqlite3 as s; s.connect("shop.db").execute("drop table orders")\'',
             "git init . && git commit --allow-empty -m x",
             "echo x > /dev/shm/lwm-promise",
             "ipcmk -M 4096",

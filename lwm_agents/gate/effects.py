@@ -59,8 +59,8 @@ def effects_of(
 
     `builtin` says that the tool is this package's own and not a namesake from elsewhere: only then
     its name means anything. Any other tool is unknown unless the code that opened the session
-    `declared` its effect. Such a tool's annotations can only add to that. `dialect` is the database's
-    (see `sql_effects`). Raises Misuse for a declared effect that is none.
+    `declared` its effect. Such a tool's annotations can only add to that. `dialect` is the
+    database's (see `sql_effects`). Raises Misuse for a declared effect that is none.
     """
     if declared is not None and declared not in get_args(Effect):
         raise Misuse(

@@ -19,7 +19,11 @@ class RealWorld:
         self.place = place
         self._tools = tools
 
-    async def step(self, action: Action, trajectory: Trajectory) -> Observation | None:
+    async def step(
+        self,
+        action: Action,
+        trajectory: Trajectory,  # noqa: ARG002 - the real world remembers by itself
+    ) -> Observation | None:
         """Run the tool and return what it answered, or None for a tool we can't run."""
         tool = self._tools.get(action.tool)
         if tool is None:

@@ -1,0 +1,297 @@
+"""The command line, run as a user runs it: a process, its exit code, what it prints."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "engines"))
+
+from stub_server import Reply, Request, StubServer
+
+SAMPLE = Path(__file__).parents[1] / "samples" / "intercode-bash.jsonl"
+LWM = [sys.executable, "-c", "from lwm_agents.cli import main; main()"]
+Lwm = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def lwm(tmp_path: Path) -> Lwm:
+    """Run `lwm` at 80 columns with a log and a config of its own."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("LWM_")} | {
+        "LWM_STORE": str(tmp_path / "log.db"),
+        "LWM_CONFIG": os.devnull,
+        "COLUMNS": "80",
+        "NO_COLOR": "1",
+    }
+
+    def run(*arguments: object, **extra: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*LWM, *map(str, arguments)],
+            env={**environment, **extra},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            cwd=tmp_path,
+            check=False,
+        )
+
+    return run
+
+
+@pytest.fixture
+def server() -> Iterator[StubServer]:
+    """A language model that always says the same."""
+
+    def answer(request: Request) -> Reply:
+        if request.method == "GET":
+            return Reply(body={"data": [{"id": "stub", "max_model_len": 8192}]})
+        message = {
+            "role": "assistant",
+            "content": "<predicted_observation>hm</predicted_observation>",
+        }
+        usage = {"prompt_tokens": 10, "completion_tokens": 2}
+        choice = {"index": 0, "message": message, "finish_reason": "stop"}
+        return Reply(body={"choices": [choice], "usage": usage})
+
+    with StubServer(answer) as stub:
+        yield stub
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Path:
+    root = tmp_path / "work"
+    root.mkdir()
+    (root / "notes.txt").write_text("a note\n")
+    database = sqlite3.connect(root / "shop.db")
+    with database:
+        database.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY, item TEXT)")
+    database.close()
+    document = {
+        "task": "look and clean",
+        "root": "work",
+        "database": "sqlite:///shop.db",
+        "steps": [
+            {"tool": "shell", "arguments": {"command": "cat notes.txt"}},
+            {"tool": "write_file", "arguments": {"path": "new.txt", "content": "x\n"}},
+            {"tool": "read_file", "arguments": {"path": "new.txt"}},
+            {"tool": "sql_query", "arguments": {"query": "SELECT count(*) FROM orders"}},
+            {"tool": "delete_file", "arguments": {"path": "notes.txt"}},
+        ],
+    }
+    path = tmp_path / "plan.json"
+    path.write_text(json.dumps(document, indent=2))
+    return path
+
+
+def document(done: subprocess.CompletedProcess[str]) -> Any:
+    """Return the one JSON document on stdout."""
+    return json.loads(done.stdout)
+
+
+def test_a_dry_run_prints_one_document_and_changes_nothing(
+    lwm: Lwm, plan: Path, server: StubServer
+) -> None:
+    done = lwm("dry-run", plan, "--engine", server.url, "--json")
+    assert done.returncode == 0, done.stderr
+    said = document(done)
+    assert said["mode"] == "dry-run"
+    assert said["unanswered"] == 0
+    assert [step["source"] for step in said["steps"]] == ["imagined"] * 5
+    assert set(said["steps"][0]) >= {
+        "step", "tool", "arguments", "source", "confidence", "is_error", "observation",
+        "structured", "latency_ms", "fidelity",
+    }  # fmt: skip
+    # What follows from the history is worked out, not asked of the model.
+    assert said["steps"][2]["observation"] == "x\n"
+    work = plan.parent / "work"
+    assert sorted(p.name for p in work.iterdir()) == ["notes.txt", "shop.db"]
+    shown = lwm("show", said["session"])
+    assert "≈ imagined" in shown.stdout
+    assert "nothing real happens" in shown.stdout
+    assert max(map(len, shown.stdout.splitlines())) <= 80
+
+
+def test_without_an_engine_steps_are_unanswered_and_it_failed(lwm: Lwm, plan: Path) -> None:
+    done = lwm("dry-run", plan)
+    assert done.returncode == 1
+    assert "? unanswered" in done.stdout
+    assert "lwm model pull" in done.stdout.replace("\n    ", " ")
+
+
+def test_run_gated_asks_nobody_without_a_terminal(lwm: Lwm, plan: Path, server: StubServer) -> None:
+    done = lwm("run", plan, "--engine", server.url, "--json")
+    assert done.returncode == 1
+    assert document(done)["steps"][0]["source"] == "unanswered"
+    assert len(document(done)["steps"]) == 1  # it stopped there
+
+
+def test_run_yes_stops_at_what_cannot_be_undone(lwm: Lwm, plan: Path, server: StubServer) -> None:
+    arguments = ("run", plan, "--engine", server.url, "--json", "--yes")
+    done = lwm(*arguments)
+    sources = [step["source"] for step in document(done)["steps"]]
+    assert sources == ["executed"] * 4 + ["unanswered"]
+    assert done.returncode == 1
+    work = plan.parent / "work"
+    assert (work / "notes.txt").exists()
+    done = lwm(*arguments, "--allow", "destroy")
+    assert done.returncode == 0, done.stderr
+    assert not (work / "notes.txt").exists()
+    assert lwm("run", plan, "--allow", "destroy").returncode == 2
+    assert lwm("run", plan, "--yes", "--allow", "everything").returncode == 2
+
+
+def test_compare_shows_what_differed(lwm: Lwm, plan: Path, server: StubServer) -> None:
+    done = lwm("run", plan, "--mode", "compare", "--engine", server.url)
+    assert done.returncode == 0, done.stderr
+    assert "EXECUTED" in done.stdout
+    assert "-hm" in done.stdout
+    assert "+a note" in done.stdout
+    assert "fidelity" in done.stdout
+
+
+def test_approval_at_a_terminal(lwm: Lwm, plan: Path, server: StubServer, tmp_path: Path) -> None:
+    """A person at a pseudo-terminal says y once and n once."""
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "LWM_STORE": str(tmp_path / "tty.db"), "LWM_CONFIG": os.devnull}
+    process = subprocess.Popen(
+        [*LWM, "run", str(plan), "--engine", server.url, "--json"],
+        stdin=theirs, stdout=subprocess.PIPE, stderr=theirs, env=environment,
+    )  # fmt: skip
+    os.close(theirs)
+    seen, answers = b"", [b"y\n", b"n\n"]
+    asked = 0
+    try:
+        while chunk := os.read(ours, 4096):
+            seen += chunk
+            if seen.count(b"[y/N]") > asked and answers:
+                asked += 1
+                os.write(ours, answers.pop(0))
+    except OSError:
+        pass  # the other end is closed: it is done
+    finally:
+        os.close(ours)
+    assert process.stdout is not None
+    with process, process.stdout:
+        said = json.loads(process.stdout.read())
+    assert [step["source"] for step in said["steps"]] == ["executed", "unanswered"]
+    assert b"cat notes.txt" in seen
+    assert b"expected outcome" in seen
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"steps": [\n {"tool": "shell", "arguments": {"command": 7}}, ]}', "line 2"),
+        ('{"steps": [\n{"tool": "shell"},\n{"tol": "shell"}]}', "tol"),
+        ('{"steps": []}', "steps"),
+        ("not json", "line 1"),
+        ('{"root": "no/such", "steps": [{"tool": "shell"}]}', "root"),
+    ],
+)
+def test_a_wrong_plan_is_misuse(lwm: Lwm, tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "wrong.json"
+    path.write_text(text)
+    done = lwm("dry-run", path, "--json")
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+    assert "no/such.json" in lwm("dry-run", "no/such.json").stderr
+
+
+def test_an_unreachable_engine_says_where_and_how_to_start_one(lwm: Lwm, plan: Path) -> None:
+    done = lwm("dry-run", plan, "--engine", "http://127.0.0.1:9/v1", "--json")
+    assert done.returncode == 1
+    assert "http://127.0.0.1:9" in done.stderr
+    assert "vllm serve" in done.stderr
+    assert document(done)["error"] is not None
+    assert "Traceback" not in done.stderr
+
+
+def test_the_log_from_end_to_end(lwm: Lwm, plan: Path, server: StubServer, tmp_path: Path) -> None:
+    assert "empty" in lwm("sessions").stdout
+    session = document(lwm("run", plan, "--mode", "live", "--json"))["session"]
+    listed = document(lwm("sessions", "--json"))
+    assert [s["id"] for s in listed["sessions"]] == [session]
+    assert listed["in_doubt"] == []
+    assert session in lwm("sessions").stdout
+    assert document(lwm("search", "notes", "--json"))["hits"]
+    assert "nothing found" in lwm("search", 'AND "OR ( zzz').stdout
+    again = document(lwm("replay", session, "--engine", server.url, "--json"))
+    assert again["steps"][0]["happened"] == "a note\n"
+    assert again["steps"][0]["predicted"].strip() == "hm"
+    assert lwm("replay", session).returncode == 2  # no engine
+    exported = tmp_path / "out.jsonl.gz"
+    assert lwm("export", exported).returncode == 0
+    assert lwm("export").stdout.count("\n") == 1
+    imported = document(lwm("import", exported, "--json", LWM_STORE=str(tmp_path / "other.db")))
+    assert imported["sessions"] == 1
+    assert lwm("show", "no-such-session").returncode == 2
+    assert lwm("sessions", "delete", session).returncode == 2  # nobody to ask
+    assert lwm("sessions", "delete", session, "--yes").returncode == 0
+    assert "empty" in lwm("sessions").stdout
+
+
+def test_broken_lines_are_named(lwm: Lwm, tmp_path: Path) -> None:
+    path = tmp_path / "broken.jsonl"
+    path.write_text(SAMPLE.read_text().splitlines()[0] + "\n{broken\n")
+    done = lwm("import", path, "--json")
+    assert done.returncode == 1
+    assert document(done)["sessions"] == 1
+    assert "broken.jsonl:2" in done.stderr
+
+
+def test_fidelity(lwm: Lwm, server: StubServer) -> None:
+    done = lwm("fidelity", SAMPLE, "--engine", server.url, "--limit", 3, "--json")
+    assert done.returncode == 0, done.stderr
+    (score,) = document(done)["datasets"].values()
+    assert score["n"] == 3
+    assert set(score) >= {
+        "n", "exact", "error_agreement", "similarity", "fidelity", "unanswered",
+        "seconds_per_step",
+    }  # fmt: skip
+    table = lwm("fidelity", SAMPLE, "--engine", server.url, "--limit", 3)
+    assert "intercode-bash" in table.stdout
+    assert lwm("fidelity", SAMPLE).returncode == 2
+    assert lwm("fidelity", "no.jsonl", "--engine", server.url).returncode == 2
+
+
+def test_doctor_and_models(lwm: Lwm, tmp_path: Path, server: StubServer) -> None:
+    found = {f["what"]: f for f in document(lwm("doctor", "--json"))["findings"]}
+    assert found["engine"]["state"] == "missing"
+    assert "lwm model pull" in found["engine"]["fix"]
+    assert found["log"]["state"] == "ok"
+    assert lwm("doctor", "--engine", server.url).returncode == 0
+    broken = lwm("doctor", "--engine", "http://127.0.0.1:9/v1", "--json")
+    assert broken.returncode == 1
+    (tmp_path / "log.db").write_bytes(b"not a database, but long enough to look like one" * 100)
+    broken = lwm("doctor", "--json")
+    assert broken.returncode == 1
+    states = {f["what"]: f["state"] for f in document(broken)["findings"]}
+    assert states["log"] == "broken"
+    listed = lwm("model", "list", "--json", XDG_DATA_HOME=str(tmp_path / "data"))
+    assert document(listed) == {"models": []}
+
+
+def test_demo_without_a_model_still_runs(lwm: Lwm) -> None:
+    said = document(lwm("demo", "--json"))
+    assert said["unchanged"] is True
+    assert said["dry-run"]["unanswered"] == len(said["dry-run"]["steps"])
+    assert {step["source"] for step in said["compare"]["steps"]} == {"executed"}
+
+
+def test_help_and_version(lwm: Lwm) -> None:
+    assert lwm("--version").stdout.startswith("lwm-agents ")
+    for command in ("dry-run", "run", "sessions", "show", "replay", "fidelity", "doctor", "demo"):
+        assert lwm(command, "--help").returncode == 0
+    assert lwm("no-such-command").returncode == 2

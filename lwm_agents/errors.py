@@ -16,7 +16,8 @@
         └── StoreBusy          another process kept it locked too long
 
 Three kinds never mix. What a tool would itself answer, such as "no such file", is data: an
-`Observation` with `is_error`. A world model that failed is an `EngineError`. A wrong call is `Misuse`.
+`Observation` with `is_error`. A world model that failed is an `EngineError`. A wrong call is
+`Misuse`.
 """
 
 from __future__ import annotations

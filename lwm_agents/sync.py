@@ -1,9 +1,9 @@
 """The same session without `await`.
 
-    from lwm_agents.sync import Session
+from lwm_agents.sync import Session
 
-    with Session.open(mode="dry-run", root=".", engine="model.gguf") as session:
-        print(session.call("shell", command="make clean").text)
+with Session.open(mode="dry-run", root=".", engine="model.gguf") as session:
+    print(session.call("shell", command="make clean").text)
 """
 
 from __future__ import annotations

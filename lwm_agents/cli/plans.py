@@ -19,7 +19,7 @@ from lwm_agents.gate.approvals import Approver, YesApprover
 from lwm_agents.gate.terminal import TerminalApprover
 from lwm_agents.plans import Plan, load_plan
 from lwm_agents.session import Session
-from lwm_agents.values import Effect, Mode
+from lwm_agents.values import Mode
 
 PlanArgument = Annotated[Path, typer.Argument(help="The plan, a JSON file.", show_default=False)]
 RootOption = Annotated[Path | None, typer.Option(help="Where the tools act; else the plan says.")]

@@ -62,6 +62,28 @@ def looks_like_error(text: str, action: Action, spec: ToolSpec | None) -> bool:
     return isinstance(value, dict) and bool(value.get("error")) and len(value) <= 3
 
 
+def without_echo(text: str, action: Action) -> str | None:
+    """Return the text, or what it holds beside a repetition of the action as JSON; None: nothing.
+
+    Small models repeat the call, sometimes with the output as one more field.
+    """
+    if not text.lstrip().startswith("{") or len(text) > 100_000:
+        return text
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    if not isinstance(value, dict) or value.get("name") != action.tool or "arguments" not in value:
+        return text
+    rest = {key: item for key, item in value.items() if key not in {"name", "arguments"}}
+    if not rest:
+        return None
+    if len(rest) == 1 and next(iter(rest)) in {"output", "observation", "result"}:
+        output = next(iter(rest.values()))
+        return output if isinstance(output, str) else json.dumps(output, ensure_ascii=False)
+    return text
+
+
 def exit_code(text: str) -> int | None:
     """Return the exit code that a text shows as its last line, or None."""
     found = _EXIT.search(text)

@@ -23,7 +23,12 @@ from lwm_agents.engines.base import Engine
 from lwm_agents.errors import EngineRefused
 from lwm_agents.prompts.catalog import Prompts
 from lwm_agents.prompts.computed import COMPUTED_CONFIDENCE, IsRead, computed, repeated
-from lwm_agents.prompts.outcome import looks_like_error, shell_structured, with_line_end
+from lwm_agents.prompts.outcome import (
+    looks_like_error,
+    shell_structured,
+    with_line_end,
+    without_echo,
+)
 from lwm_agents.prompts.parse import Parsed, parse
 from lwm_agents.prompts.reads import command_of, is_read
 from lwm_agents.prompts.render import render
@@ -199,7 +204,10 @@ class LanguageWorld:
             if not (shell and ended and not parsed.reasoning):
                 return None
             text, confidence = "", confidence * UNMARKED_EMPTY
-        text = with_line_end(text, action, trajectory)
+        echoed = without_echo(text, action)
+        if echoed is None:
+            return None
+        text = with_line_end(echoed, action, trajectory)
         ours = shell and is_built_in(spec)
         return Observation(
             text=text,

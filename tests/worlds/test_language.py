@@ -286,6 +286,19 @@ async def test_no_answer_is_none(answer: Answer, action: Action) -> None:
     assert await ask(answer, action) is None
 
 
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        ('{"name": "shell", "arguments": {"command": "x"}}', None),
+        ('{"name": "shell", "arguments": {}, "output": "done"}', "done\n"),
+        ('{"name": "pen", "arguments": 3}', '{"name": "pen", "arguments": 3}\n'),
+    ],
+)
+async def test_a_repetition_of_the_action_is_no_output(answer: str, text: str | None) -> None:
+    seen = await ask(answer, act("shell", command="x"))
+    assert (seen and seen.text) == text
+
+
 async def test_an_answer_cut_at_the_limit_is_kept_and_less_sure() -> None:
     seen = await ask(Completion(text="aaa", finish_reason="length"), act("shell", command="x"))
     assert seen is not None

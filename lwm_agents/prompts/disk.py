@@ -142,7 +142,7 @@ class Disk:
             self._unalias(key)
         self._parents(key, made and empty)
         known = self.entries.get(key)
-        if known is not None and known.kind == "directory" and not empty:
+        if known is not None and known.kind in {"directory", "link"} and not empty:
             return
         self.drop_below(key)
         self.entries[key] = Entry("directory", whole=empty, made=made and empty)

@@ -494,8 +494,10 @@ def _apply(machine: Machine, name: str, words: list[str], worked: bool) -> None:
             disk.make_directory(key, empty="p" not in options or disk.status(key) == "absent")
     elif name == "touch":
         for key in known:
-            if disk.status(key) not in {"file", "directory", "link"}:
-                disk.write(key, "" if disk.status(key) == "absent" else None)
+            if disk.status(key) == "absent":
+                disk.write(key, "")
+            elif disk.status(key) not in {"file", "directory"}:
+                disk.forget(key)  # a file, a directory or what a link leads to
     elif name in {"rm", "rmdir"}:
         for key in known:
             if "f" in options and disk.status(key) is None:

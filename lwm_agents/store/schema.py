@@ -137,8 +137,9 @@ _TABLES = (
   transitions INTEGER NOT NULL,
   last_hash   TEXT NOT NULL
 )""",
-    # Without a copy of the text: it would double the file. rowid is transitions.id.
-    "CREATE VIRTUAL TABLE search USING fts5 (action, observation, content='')",
+    # rowid is transitions.id. Without a copy of the text, which would double the file, and without
+    # the places of words: a quarter of the size, and two common words are met twice as fast.
+    "CREATE VIRTUAL TABLE search USING fts5 (action, observation, content='', detail=none)",
     # What most people ask for, with large values brought back from blobs.
     """CREATE VIEW log AS
 SELECT t.session, t.step, s.mode, s.task, t.tool,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+import sqlite3
+from collections.abc import Iterator, Sequence
 
 from lwm_agents.values import Json
 
@@ -13,7 +14,6 @@ INDEXED = 32_768
 _AROUND = 70
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _BLANKS = re.compile(r"\s+")
-_SIGN = re.compile(r"[^\W_]")
 
 
 def indexed_action(tool: str, arguments: dict[str, Json]) -> str:
@@ -34,23 +34,31 @@ def indexed(text: str) -> str:
     return text if text.isascii() else _SURROGATES.sub(" ", text)
 
 
-def query_of(text: str) -> str | None:
-    """Return the FTS5 query for what a user typed: all words, in any order; None: no word in it.
+def words_of(text: str) -> list[str]:
+    """Return the words of what a user typed, as the index has them: folded, without accents.
 
-    Every word is quoted, so nothing a user types is an operator or a syntax error. A word with
-    signs in it, such as `src/main.py`, is found as a phrase.
+    SQLite itself takes the text apart, so that a word here is exactly a word there.
     """
-    words = [word for word in _words(text) if _SIGN.search(word)]
-    return " ".join('"' + word.replace('"', '""') + '"' for word in words) or None
+    connection = sqlite3.connect(":memory:")
+    try:
+        connection.execute("CREATE VIRTUAL TABLE asked USING fts5 (text)")
+        connection.execute("CREATE VIRTUAL TABLE words USING fts5vocab (asked, row)")
+        connection.execute("INSERT INTO asked VALUES (?)", (indexed(text.replace("\0", " ")),))
+        return [row[0] for row in connection.execute("SELECT term FROM words")]
+    finally:
+        connection.close()
 
 
-def snippet_of(wanted: str, *texts: str) -> str:
-    """Return the part around the first of the wanted words, from the first text that has one."""
-    words = [part for word in _words(wanted) for part in _BLANKS.split(re.sub(r"\W", " ", word))]
+def query_of(words: Sequence[str]) -> str:
+    """Return the FTS5 query for transitions that hold all the words; none of them an operator."""
+    return " ".join(f'"{word}"' for word in words)
+
+
+def snippet_of(words: Sequence[str], *texts: str) -> str:
+    """Return the part around the first of the words, from the first text that has one."""
     for text in texts:
         folded = text.lower()
-        places = [folded.find(word.lower()) for word in words if word]
-        found = [place for place in places if place >= 0]
+        found = [place for word in words if (place := folded.find(word)) >= 0]
         if found:
             return _cut(text, min(found))
     return _cut(texts[-1] if texts else "", 0)
@@ -60,10 +68,6 @@ def _cut(text: str, place: int) -> str:
     start, end = max(0, place - _AROUND), place + 2 * _AROUND
     shown = _BLANKS.sub(" ", text[start:end]).strip()
     return ("…" if start else "") + shown + ("…" if end < len(text) else "")
-
-
-def _words(text: str) -> list[str]:
-    return _SURROGATES.sub(" ", text.replace("\0", " ")).split()
 
 
 def _leaves(value: Json) -> Iterator[str]:

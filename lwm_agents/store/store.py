@@ -29,7 +29,7 @@ from lwm_agents.store.records import (
     Verification,
     new_id,
 )
-from lwm_agents.store.search import query_of
+from lwm_agents.store.search import query_of, words_of
 from lwm_agents.store.sessions import (
     SESSION_FIELDS,
     check_session,
@@ -294,13 +294,13 @@ class Store:
                 )
 
     def search(self, text: str, limit: int = 20) -> list[Hit]:
-        """Return transitions that hold every word of a text, newest first.
+        """Return transitions that hold every word of a text, in any order, newest first.
 
-        Case and accents do not matter; a word with signs in it is found as a phrase. Large
-        observations are found by their first 32,768 characters.
+        Case, accents and signs do not matter: `src/main.py` is three words. Large observations are
+        found by their first 32,768 characters.
         """
-        query = query_of(text)
-        if query is None:
+        words = words_of(text)
+        if not words:
             return []
         with self._connection.read() as connection:
             # In order of rowid: ranking would have to read every match of a common word.
@@ -309,11 +309,11 @@ class Store:
                 "SELECT session, step, tool, source, started_at, arguments, arguments_blob, text, "
                 "text_blob FROM transitions WHERE id IN (SELECT rowid FROM search WHERE search "
                 "MATCH ? ORDER BY rowid DESC LIMIT ?) ORDER BY id DESC",
-                query,
+                query_of(words),
                 limit,
             )
             with _Sound(self.path):
-                return [hit_of(connection, row, text) for row in found]
+                return [hit_of(connection, row, words) for row in found]
 
     def tool(self, tool_hash: str) -> ToolSpec | None:
         """Return the spec that is pinned by this hash, the first one seen; None: unknown."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lwm_agents.errors import Misuse
@@ -78,7 +78,7 @@ def blob_of(connection: sqlite3.Connection, digest: str) -> bytes:
     return row[0]
 
 
-def hit_of(connection: sqlite3.Connection, row: Mapping[str, Any], text: str) -> Hit:
+def hit_of(connection: sqlite3.Connection, row: Mapping[str, Any], words: Sequence[str]) -> Hit:
     """Return what a search shows of the row that it found."""
 
     def head(name: str) -> str:
@@ -95,7 +95,7 @@ def hit_of(connection: sqlite3.Connection, row: Mapping[str, Any], text: str) ->
         tool=rows.text_of(row["tool"]),
         source=row["source"],
         started_at=row["started_at"],
-        snippet=snippet_of(text, head("arguments"), head("text")),
+        snippet=snippet_of(words, head("arguments"), head("text")),
     )
 
 

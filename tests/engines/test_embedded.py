@@ -15,7 +15,7 @@ import pytest_asyncio
 from gguf_files import gguf
 
 from lwm_agents.engines.base import Engine
-from lwm_agents.engines.embedded import EmbeddedEngine
+from lwm_agents.engines.embedded import EmbeddedEngine, loops
 from lwm_agents.errors import EngineRefused, EngineUnreachable, Misuse
 from lwm_agents.values import Completion, Message, Sampling
 
@@ -39,6 +39,22 @@ def test_wrong_files_are_misuse_when_the_engine_is_made(tmp_path: Path) -> None:
     cut.write_bytes(gguf()[:-1])
     with pytest.raises(Misuse, match="cut short"):
         EmbeddedEngine(cut)
+
+
+@pytest.mark.parametrize(
+    ("text", "looping"),
+    [
+        ("", False),
+        ("y\n" * 100, False),  # what `yes | head -100` prints
+        ("y\n" * 250, True),
+        ("a start, then " + "I am sorry. I can not do that. " * 20, True),
+        ("I am sorry. " * 60 + "Now something else.", False),
+        ("".join(f"line {number}\n" for number in range(500)), False),
+        (("0123456789" * 20 + "x") * 7, False),
+    ],
+)
+def test_an_answer_that_goes_round_in_circles_is_noticed(text: str, looping: bool) -> None:
+    assert loops(text) is looping
 
 
 @pytest.mark.parametrize("wrong", [{"context": 0}, {"slots": 0}, {"threads": 0}])

@@ -33,8 +33,6 @@ class Config(Value):
 
     engine          which text model: a URL, `langchain:provider:model`, a `.gguf` path, a
                     Hugging Face id; None: the model that ships with the package, if one does
-    api_key_env     the environment variable that holds the key of the engine at a URL
-    model           the model to ask for at that URL
     store           where the log lies; None: the user's data folder
     policy          the user's own policy file
     project_policy  the policy file of the project, which can only make things stricter
@@ -45,8 +43,6 @@ class Config(Value):
     """
 
     engine: str | None = None
-    api_key_env: str | None = None
-    model: str | None = None
     store: Path | None = None
     policy: Path | None = None
     project_policy: Path | None = None
@@ -58,8 +54,6 @@ class Config(Value):
 
 _KINDS: Mapping[str, str] = {
     "engine": "engine",
-    "api_key_env": "text",
-    "model": "text",
     "store": "path",
     "policy": "path",
     "mode": "mode",

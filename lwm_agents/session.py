@@ -41,7 +41,7 @@ class Session:
     Calls of one session are answered one after another, in the order they arrive.
     """
 
-    def __init__(self, mode: Mode, options: dict[str, Any]) -> None:
+    def __init__(self, mode: Mode | None, options: dict[str, Any]) -> None:
         self._mode = mode
         self._options = options
         self._stack = AsyncExitStack()
@@ -53,7 +53,7 @@ class Session:
     @classmethod
     def open(
         cls,
-        mode: Mode = "dry-run",
+        mode: Mode | None = None,
         *,
         root: str | Path = ".",
         database: str | None = None,
@@ -72,12 +72,13 @@ class Session:
         `mode` says what happens to an action (`lwm_agents.values.Mode`). `tools` adds Python
         functions, LangChain tools or `ToolSpec`s to the built-in ones. `approver` is asked in
         gated mode; without one the answer is no. `world` takes the place of the language world.
-        What is not given comes from the config files.
+        What is not given comes from the config files, and the mode is
+        dry-run where they do not say.
 
         Raises Misuse where an option makes no sense; beginning it raises Misuse, EngineError or
         StoreError.
         """
-        if mode not in get_args(Mode):
+        if mode is not None and mode not in get_args(Mode):
             raise Misuse(f"there is no mode {mode!r}; use one of {', '.join(get_args(Mode))}")
         options = dict(locals())
         del options["cls"], options["mode"]
@@ -102,7 +103,7 @@ class Session:
     @property
     def mode(self) -> Mode:
         """What this session does with an action."""
-        return self._mode
+        return self._begun.mode
 
     @property
     def trajectory(self) -> Trajectory:
@@ -155,9 +156,10 @@ class Session:
         if database is not None:
             database_path(database, str(folder))
         config = load_config(folder, os.environ)
+        mode = self._mode or config.mode
         specs, known = _tools(tools, with_database=database is not None)
         gate = Gate.of(
-            self._mode,
+            mode,
             folder,
             config,
             policy,
@@ -171,14 +173,14 @@ class Session:
         )
         model = self._engine(engine, config)
         real = None
-        if self._mode != "dry-run":
-            real = RealWorld(known, RealPlace(folder, database, self._mode))
+        if mode != "dry-run":
+            real = RealWorld(known, RealPlace(folder, database, mode))
             self._stack.callback(real.place.close)
         log = self._store(store, config)
         log.create_session(
             SessionRecord(
                 id=self.id,
-                mode=self._mode,
+                mode=mode,
                 task=task,
                 root=str(folder),
                 database=database,
@@ -195,7 +197,7 @@ class Session:
                 max_tokens=config.max_tokens,
             )
         return Shadow(
-            mode=self._mode,
+            mode=mode,
             root=str(folder),
             trajectory=Trajectory(session=self.id, task=task, tools=specs),
             tools=known,

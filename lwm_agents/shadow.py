@@ -75,7 +75,7 @@ class Shadow:
         if (real is None) != (mode == "dry-run"):
             raise PromiseError("a dry run has no real world, and every other mode has one")
         self.trajectory = trajectory
-        self._mode = mode
+        self.mode = mode
         self._root = root
         self._tools = tools
         self._gate = gate
@@ -140,7 +140,7 @@ class Shadow:
             return Outcome(_unanswered(text))
         if call.verdict.decision.answer == "ask":
             return await self._ask_and_execute(call, real)
-        if self._mode == "compare":
+        if self.mode == "compare":
             return await self._execute_and_predict(call, real)
         return await self._execute(call, real)
 

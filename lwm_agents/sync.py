@@ -29,7 +29,7 @@ class Session:
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
 
     @classmethod
-    def open(cls, mode: Mode = "dry-run", **options: Any) -> Self:
+    def open(cls, mode: Mode | None = None, **options: Any) -> Self:
         """Take what `lwm_agents.Session.open` takes."""
         return cls(asynchronous.Session.open(mode, **options))
 

@@ -287,6 +287,21 @@ async def test_a_project_cannot_loosen(root: Path, store: Store) -> None:
             pass
 
 
+async def test_the_config_says_the_mode_where_the_caller_does_not(
+    root: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with Session.open(root=root, store=store) as session:
+        assert session.mode == "dry-run"
+    config = root.parent / "config.toml"
+    config.write_text('mode = "live"\n')
+    monkeypatch.setenv("LWM_CONFIG", str(config))
+    async with Session.open(root=root, store=store) as session:
+        assert session.mode == "live"
+    (root / "lwm.toml").write_text('mode = "gated"\n')
+    async with Session.open(root=root, store=store) as session:
+        assert session.mode == "gated"
+
+
 async def test_a_python_function_is_imagined_in_a_dry_run(root: Path, store: Store) -> None:
     ran: list[str] = []
 

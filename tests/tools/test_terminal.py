@@ -57,6 +57,7 @@ CASES = {
     "combining": ("e\u0301a\rX\n".encode(), "Xa\n"),
     "tab kept in a line that is drawn": (b"a\tb\rX\n", "X\tb\n"),
     "cursor to a column": (b"abc\x1b[2`X\n", "aXc\n"),
+    "next line": (b"abc\x1bEX\n", "abc\nX\n"),
     "save and restore": (b"ab\x1b7cd\x1b8X\n", "abXd\n"),
     "a cursor can't run off": (b"\x1b[999999999Bx\x1b[99999999999999999Dy", "\n" * 23 + "y"),
     "numbers of any length": (b"\x1b[" + b"9" * 5000 + b"Cx", " " * 79 + "x"),
@@ -77,7 +78,7 @@ _MOVES = st.one_of(
 _OTHERS = st.sampled_from(
     [
         *("\n", "\n", "\r", "\b", "\x0b", "\x1b[1;31m", "\x1b[0m", "\x1b[2;3H", "\x1b[K"),
-        *("\x1b[2K", "\x1b7", "\x1b8", "\x1bE", "\x1bD", "\x1b]0;t\x07", "\x1b[?25l"),
+        *("\x1b[2K", "\x1b7", "\x1b8", "\x1bD", "\x1b]0;t\x07", "\x1b[?25l"),
     ]
 )
 

@@ -26,12 +26,17 @@ ACTIONS = [
 
 async def measure(calls: int, folder: Path, *, imagining: bool) -> float:
     """Return the median milliseconds of one call; `imagining` adds prompt and parse."""
-    options = {"engine": ScriptedEngine(lambda _: "ok\n")} if imagining else {}
+    engine = ScriptedEngine(lambda _: "ok\n") if imagining else None
     world = None if imagining else ScriptedWorld("some output\n" * 10)
     store = folder / f"log-{imagining}.db"
     times = []
     async with Session.open(
-        "dry-run", root=folder, database="sqlite:///x.db", store=store, world=world, **options
+        "dry-run",
+        root=folder,
+        database="sqlite:///x.db",
+        store=store,
+        world=world,
+        engine=engine,
     ) as session:
         for number in range(calls):
             action = ACTIONS[number % len(ACTIONS)]
@@ -45,7 +50,10 @@ def main() -> None:
     """Print each figure and its ratio to the limit."""
     calls = int(sys.argv[1]) if len(sys.argv) > 1 else 400
     with tempfile.TemporaryDirectory() as name:
-        for imagining, what in ((False, "scripted world"), (True, "language world, scripted engine")):
+        for imagining, what in (
+            (False, "scripted world"),
+            (True, "language world, scripted engine"),
+        ):
             found = asyncio.run(measure(calls, Path(name), imagining=imagining))
             print(f"{what}: {found:.2f} ms a call, {found / LIMIT_MS:.2f} of the limit of 2 ms")
 

@@ -16,7 +16,7 @@ import platformdirs
 from pydantic import Field
 
 from lwm_agents.errors import ConfigError
-from lwm_agents.gate.toml_text import line_of, place, read_toml, suggestion
+from lwm_agents.toml_text import line_of, place, read_toml, suggestion
 from lwm_agents.values import Mode, Value
 
 PROJECT_FILE = "lwm.toml"

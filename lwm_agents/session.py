@@ -161,8 +161,8 @@ class Session:
         gate = Gate.of(
             mode,
             folder,
-            config,
-            policy,
+            policy or config.policy,
+            project_policy=config.project_policy,
             builtin=[n for n, tool in known.items() if not isinstance(tool, FunctionTool)],
             declared={
                 name: tool.effect

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pydantic import Field
 
@@ -13,9 +12,6 @@ from lwm_agents.gate.effects import FILE_TOOLS, effects_of, worst
 from lwm_agents.gate.policy import Decision, Policy, strictest
 from lwm_agents.gate.policy_file import load_policy
 from lwm_agents.values import Action, Effect, Mode, ToolSpec, Value
-
-if TYPE_CHECKING:
-    from lwm_agents.config import Config
 
 
 def default_decision(mode: Mode, action: Action, effects: Collection[Effect]) -> Decision:
@@ -70,23 +66,22 @@ class Gate(Value):
         cls,
         mode: Mode,
         root: Path | str,
-        config: Config,
         policy: Policy | Path | str | None = None,
         *,
+        project_policy: Path | str | None = None,
         builtin: Collection[str],
         declared: Mapping[str, Effect] | None = None,
         dialect: str | None = None,
     ) -> Gate:
-        """Return the gate of a session; `policy` takes the place of the config's.
+        """Return the gate of a session with the user's policy and the project's.
 
         Raises ConfigError where a policy file can't be used.
         """
-        named = policy if policy is not None else config.policy
         return cls(
             mode=mode,
             builtin=frozenset(builtin),
-            user=named if isinstance(named, Policy) or named is None else load_policy(named),
-            project=load_policy(config.project_policy) if config.project_policy else None,
+            user=(policy if isinstance(policy, Policy) or policy is None else load_policy(policy)),
+            project=None if project_policy is None else load_policy(project_policy),
             root=str(root),
             declared=dict(declared or {}),
             dialect=dialect,

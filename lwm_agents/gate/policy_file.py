@@ -13,7 +13,7 @@ from lwm_agents.errors import ConfigError
 from lwm_agents.gate import globs
 from lwm_agents.gate.caps import Caps, size_from
 from lwm_agents.gate.policy import ANSWERS, Answer, Policy, Rule
-from lwm_agents.gate.toml_text import line_of, place, read_toml, suggestion
+from lwm_agents.toml_text import line_of, place, read_toml, suggestion
 from lwm_agents.values import Effect
 
 RULE_KEYS = frozenset({"tool", "effect", "reason", "arguments"})

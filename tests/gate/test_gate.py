@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from lwm_agents.config import Config
 from lwm_agents.errors import ConfigError
 from lwm_agents.gate import Caps, Gate, Policy, Spent, cost_of, default_decision
 from lwm_agents.gate.caps import size_from
@@ -143,10 +142,17 @@ def test_sizes(value: object, size: int | None) -> None:
 def test_a_gate_is_made_from_config_and_policy_files(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text('[[allow]]\ntool = "*"')
     (tmp_path / "theirs.toml").write_text('[[ask]]\ntool = "shell"\n[[allow]]\ntool = "*"')
-    config = Config(policy=tmp_path / "mine.toml", project_policy=tmp_path / "theirs.toml")
-    made = Gate.of("live", tmp_path, config, builtin=BUILTIN, declared={"lookup": "read"})
+    mine, theirs = tmp_path / "mine.toml", tmp_path / "theirs.toml"
+    made = Gate.of(
+        "live",
+        tmp_path,
+        mine,
+        project_policy=theirs,
+        builtin=BUILTIN,
+        declared={"lookup": "read"},
+    )
     assert judged(made, "shell", command="ls") == "ask"
     assert made.judge(Action(tool="lookup"), None).effect == "read"
-    assert judged(Gate.of("live", tmp_path, config, NONE, builtin=BUILTIN), "x") == "deny"
+    assert judged(Gate.of("live", tmp_path, NONE, builtin=BUILTIN), "x") == "deny"
     with pytest.raises(ConfigError, match="can't be read"):
-        Gate.of("live", tmp_path, config, tmp_path / "gone.toml", builtin=BUILTIN)
+        Gate.of("live", tmp_path, tmp_path / "gone.toml", builtin=BUILTIN)

@@ -55,7 +55,7 @@ def test_a_tools_hash_is_of_what_it_promises() -> None:
 def test_values_are_frozen_and_know_their_fields() -> None:
     seen = Observation(text="a", source="executed")
     with pytest.raises(ValidationError, match="frozen"):
-        seen.text = "b"  # type: ignore[misc]
+        seen.text = "b"
     with pytest.raises(ValidationError, match="Extra inputs"):
         Observation(text="a", source="executed", colour="red")  # type: ignore[call-arg]
     with pytest.raises(ValidationError, match="executed"):

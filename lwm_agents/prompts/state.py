@@ -35,6 +35,9 @@ BUILT_IN = {tool.spec.name: tool.spec.hash for tool in (*FILE_TOOLS, *DATABASE_T
 _FILE_TOOLS = frozenset(tool.spec.name for tool in FILE_TOOLS)
 _SQL_TOOLS = frozenset(tool.spec.name for tool in DATABASE_TOOLS)
 _REAL = frozenset({"executed", "rehearsed", "recalled"})
+_ELSEWHERE = frozenset({"web", "search", "android"})
+"""Domains whose tools do not change this machine's files."""
+
 _SHOWN_CONTENT = 1500  # characters of one known file
 
 
@@ -65,11 +68,13 @@ class KnownState:
         elif query is not None:
             wrote = not is_read(action, spec) and not failed
             self.schemas.absorb(query, seen.text, wrote=wrote)
+            if wrote:
+                self.tables.reset()  # it may be the same database by another tool
         else:
             read = is_read(action, spec)
             self.records.absorb(action, seen.text, failed=failed, read=read)
-            if not read and spec is not None and spec.domain in {"files", "terminal", "code"}:
-                # A tool of unknown effect on the same machine.
+            if not read and (spec is None or spec.domain not in _ELSEWHERE):
+                # A tool of unknown effect, perhaps on the same machine.
                 self.machine.disk.forget_all()
                 self.tables.reset()
 

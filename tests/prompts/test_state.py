@@ -95,6 +95,19 @@ async def test_a_step_of_unknown_effect_forgets_what_it_may_have_changed(scratch
     assert "one" not in text
 
 
+async def test_a_tool_of_unknown_effect_forgets_too(scratch: Scratch) -> None:
+    await scratch.run("write_file", path="a.txt", content="one\n")
+    other = Transition(
+        session="s",
+        step=2,
+        action=Action(tool="format_code", arguments={"path": "a.txt"}),
+        observation=Observation(text="ok", source="executed"),
+    )
+    past = scratch.trajectory
+    past = past.model_copy(update={"transitions": (*past.transitions, other)})
+    assert about(past, "shell", command="./run a.txt") == ""
+
+
 async def test_an_unexpected_answer_forgets(scratch: Scratch) -> None:
     await scratch.run("write_file", path="a.txt", content="one\n")
     (scratch.root / "a.txt").write_text("changed from outside\n")

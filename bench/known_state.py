@@ -92,7 +92,7 @@ def _call(action: Action) -> str:
 
 async def measure(arguments: argparse.Namespace) -> dict[str, Mapping[str, DatasetScore]]:
     """Return each world's scores by dataset."""
-    engine = Remembering(EmbeddedEngine(arguments.model, context=8192, slots=1))
+    engine = Remembering(EmbeddedEngine(arguments.model, context=arguments.context, slots=1))
     draw = draw_steps(
         arguments.files,
         limit=arguments.limit,
@@ -153,6 +153,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--limit", type=int, default=60)
     parser.add_argument("--max-observation", type=int, default=600)
+    parser.add_argument("--context", type=int, default=8192)
     parser.add_argument("--worlds", nargs="*", default=None)
     parser.add_argument("--log", type=Path, help="append each prediction as a line of JSON")
     scores = asyncio.run(measure(parser.parse_args()))

@@ -15,6 +15,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from lwm_agents.digests import readable
 from lwm_agents.errors import LwmError
 from lwm_agents.shorten import shorten
 from lwm_agents.values import MODE_IN_WORDS, Action, Mode, Observation, Source, Transition
@@ -50,7 +51,11 @@ def printable(text: str) -> str:
 
 def print_json(document: Any) -> None:
     """Print one JSON document to stdout."""
-    sys.stdout.write(json.dumps(document, indent=2) + "\n")
+    try:
+        text = json.dumps(document, indent=2)
+    except RecursionError:
+        text = readable(document)  # any depth, on one line
+    sys.stdout.write(text + "\n")
 
 
 def mark(source: Source, confidence: float | None = None) -> Text:

@@ -28,6 +28,11 @@ class MeteredEngine:
         """Whether prompts stay on this machine."""
         return self._engine.local
 
+    @property
+    def prefills(self) -> bool:
+        """Whether the engine takes an assistant's message at the end as the answer's beginning."""
+        return bool(getattr(self._engine, "prefills", False))
+
     async def complete(
         self, messages: Messages, *, sampling: Sampling, schema: dict[str, Json] | None = None
     ) -> Completion:

@@ -29,7 +29,7 @@ from lwm_agents.prompts.outcome import (
     with_line_end,
     without_echo,
 )
-from lwm_agents.prompts.parse import Parsed, parse
+from lwm_agents.prompts.parse import HEADER, Parsed, parse
 from lwm_agents.prompts.reads import command_of, is_read
 from lwm_agents.prompts.render import render
 from lwm_agents.prompts.shell import Machine, absolute_cwd
@@ -148,6 +148,16 @@ class LanguageWorld:
             for message in messages
         )
 
+    def _prefill(self) -> tuple[Message, ...]:
+        """Return the beginning of the answer where the engine can be made to go on from it.
+
+        A small model that has to write the header itself often writes a Markdown fence or the
+        action over again instead.
+        """
+        if self._prompts.folder is not None or not getattr(self._engine, "prefills", False):
+            return ()
+        return (Message(role="assistant", content=HEADER + "\n"),)
+
     def _answer_tokens(self) -> int:
         return max(16, min(self._max_tokens, self._engine.context // 2))
 
@@ -190,17 +200,19 @@ class LanguageWorld:
         spec: ToolSpec | None,
         cwd: str | None,
     ) -> Observation | None:
+        begun = self._prefill()
         completion = await self._engine.complete(
-            messages, sampling=self._sampling(trajectory, stop=True)
+            (*messages, *begun), sampling=self._sampling(trajectory, stop=True)
         )
-        parsed = parse(completion.text, completion.reasoning)
+        said = "".join(message.content for message in begun) + completion.text
+        parsed = parse(said, completion.reasoning)
         confidence = confidence_of(completion, parsed)
         text = parsed.observation
         shell = command_of(action, spec) is not None
         if text is None:
             # Only a shell command commonly prints nothing, and only a model that ended its answer
             # by itself can have meant that.
-            ended = completion.finish_reason == "stop" and not completion.text.strip()
+            ended = completion.finish_reason == "stop" and not said.strip()
             if not (shell and ended and not parsed.reasoning):
                 return None
             text, confidence = "", confidence * UNMARKED_EMPTY

@@ -204,7 +204,10 @@ class LanguageWorld:
         completion = await self._engine.complete(
             (*messages, *begun), sampling=self._sampling(trajectory, stop=True)
         )
-        said = "".join(message.content for message in begun) + completion.text
+        # The header marks what follows it as the output; over nothing it is our mark, not the
+        # model's.
+        ours = "".join(message.content for message in begun) if completion.text.strip() else ""
+        said = ours + completion.text
         parsed = parse(said, completion.reasoning)
         confidence = confidence_of(completion, parsed)
         text = parsed.observation
@@ -220,12 +223,12 @@ class LanguageWorld:
         if echoed is None:
             return None
         text = with_line_end(echoed, action, trajectory)
-        ours = shell and is_built_in(spec)
+        built_in = shell and is_built_in(spec)
         return Observation(
             text=text,
             source="imagined",
             is_error=looks_like_error(text, action, spec),
-            structured=shell_structured(text, cwd) if ours else None,
+            structured=shell_structured(text, cwd) if built_in else None,
             confidence=confidence,
         )
 

@@ -286,6 +286,24 @@ async def test_no_answer_is_none(answer: Answer, action: Action) -> None:
     assert await ask(answer, action) is None
 
 
+class Prefilling(ScriptedEngine):
+    """An engine that goes on from the beginning of its answer."""
+
+    prefills = True
+
+
+async def test_an_answer_is_begun_where_the_engine_can_go_on_from_it() -> None:
+    engine = Prefilling(["x", " "])
+    world = LanguageWorld(engine)
+    seen = await world.step(act("shell", command="./show"), start())
+    assert [message.role for message in engine.requests[0][-2:]] == ["user", "assistant"]
+    assert engine.requests[0][-1].content == "**Environment Observation:**\n"
+    assert seen is not None
+    assert seen.text.strip() == "x"
+    # The mark is ours, so it does not make nothing an answer.
+    assert await world.step(act("read_file", path="a"), start()) is None
+
+
 @pytest.mark.parametrize(
     ("answer", "text"),
     [

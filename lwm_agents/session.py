@@ -47,6 +47,7 @@ class Session:
         self._stack = AsyncExitStack()
         self._turn = asyncio.Lock()
         self._shadow: Shadow | None = None
+        self._ended = False
         now = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
         self.id = f"{now}-{secrets.token_hex(4)}"
 
@@ -98,6 +99,7 @@ class Session:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._ended = True
         await self._stack.aclose()
 
     @property
@@ -127,6 +129,8 @@ class Session:
         nothing has happened then.
         """
         async with self._turn:
+            if self._ended:
+                raise Misuse(f"session {self.id} has ended; open another one")
             return await self._begun.step(action)
 
     @property

@@ -7,12 +7,14 @@ a real world can execute, and in a dry run there is none to give.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from lwm_agents.digests import parse, readable
 from lwm_agents.engines.metered import MeteredEngine
-from lwm_agents.errors import EngineError, PromiseError
+from lwm_agents.errors import Misuse, PromiseError
 from lwm_agents.gate.approvals import Approval, ApprovalRequest, Approver, matches
 from lwm_agents.gate.caps import Spent
 from lwm_agents.gate.gate import Gate, Verdict
@@ -22,6 +24,8 @@ from lwm_agents.tools.base import Tool, argument_errors
 from lwm_agents.values import Action, Mode, Observation, ToolSpec, Trajectory, Transition
 from lwm_agents.worlds.base import World
 from lwm_agents.worlds.real import RealWorld
+
+log = logging.getLogger(__name__)
 
 NO_WORLD = "unanswered: no world can say what this call would do; nothing was executed or made up"
 NO_ENGINE = (
@@ -87,7 +91,11 @@ class Shadow:
         self._spent = Spent()
 
     async def step(self, action: Action) -> Observation:
-        """Answer one action, append the transition to the log and to the trajectory."""
+        """Answer one action, append the transition to the log and to the trajectory.
+
+        Raises Misuse where the arguments are no JSON.
+        """
+        action = _own(action)
         started_at, clock = time.time(), time.perf_counter()
         spec = self.trajectory.tool(action.tool)
         verdict = self._gate.judge(action, spec, self._spent)
@@ -147,7 +155,7 @@ class Shadow:
     async def _predict(self, call: Call) -> Observation | None:
         if self._predictor is None:
             return None
-        seen = await self._predictor.step(call.action, self.trajectory)
+        seen = await self._predictor.step(_own(call.action), self.trajectory)
         if seen is not None and seen.source == "executed":
             raise PromiseError(f"a world that predicts says that it executed {call.action.tool}")
         return seen
@@ -156,7 +164,8 @@ class Shadow:
         """Predict where the call is, or may be, executed anyway: a failed world stops nothing."""
         try:
             return await self._predict(call)
-        except EngineError:
+        except Exception as failure:  # noqa: BLE001 - else what was executed would not be logged
+            log.warning("no prediction of %s: %s", call.action.tool, failure)
             return None
 
     async def _execute_and_predict(self, call: Call, real: RealWorld) -> Outcome:
@@ -193,7 +202,7 @@ class Shadow:
     ) -> ApprovalRequest:
         return ApprovalRequest(
             tool=call.action.tool,
-            arguments=call.action.arguments,
+            arguments=_own(call.action).arguments,
             effects=call.verdict.effects,
             tool_hash=call.spec.hash,
             cwd=real.place.cwd,
@@ -223,6 +232,19 @@ class Shadow:
         if seen is None:
             raise PromiseError(f"the real world can't run {call.action.tool}")
         return Outcome(seen, started_id=started_id)
+
+
+def _own(action: Action) -> Action:
+    """Return a copy that shares nothing with the action.
+
+    What is judged, shown and approved must be what runs, whatever happens meanwhile to the lists
+    and objects that the caller, a world or an approver holds.
+    """
+    try:
+        arguments = parse(readable(action.arguments))
+    except (TypeError, ValueError) as problem:
+        raise Misuse(f"the arguments of {action.tool} are no JSON: {problem}") from problem
+    return Action(tool=action.tool, arguments=arguments)
 
 
 def _score(prediction: Observation | None, happened: Observation) -> float | None:

@@ -209,6 +209,72 @@ async def test_an_approval_fits_one_action_once(root: Path, store: Store) -> Non
     assert (root / "pay.txt").read_text() == "82000"
 
 
+async def test_what_runs_is_what_was_shown(root: Path, store: Store) -> None:
+    """The caller changes a list while the approver is looking at it."""
+    paid = [1, "lamp"]
+    shown: list[Any] = []
+
+    async def decide(request: ApprovalRequest) -> bool:
+        shown.append(list(request.arguments["parameters"]))
+        paid[0] = 82_000
+        request.arguments["parameters"][1] = "yacht"
+        return True
+
+    query = "INSERT INTO orders (id, item) VALUES (?, ?)"
+    (root / "shop.db").unlink()
+    database = sqlite3.connect(root / "shop.db")
+    with database:
+        database.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY, item TEXT)")
+    async with opened("gated", root, store, approver=CallbackApprover(decide)) as session:
+        seen = await session.call("sql_execute", query=query, parameters=paid)
+    rows = database.execute("SELECT * FROM orders").fetchall()
+    database.close()
+    assert shown == [[1, "lamp"]]
+    # The approver changed its own copy, so it approved something else: nothing ran.
+    assert (seen.source, rows) == ("unanswered", [])
+
+
+async def test_a_caller_cannot_change_a_call_that_was_approved(root: Path, store: Store) -> None:
+    paid = [7, "lamp"]
+
+    def decide(request: ApprovalRequest) -> bool:
+        paid[1] = "yacht"
+        return True
+
+    query = "INSERT INTO orders (id, item) VALUES (?, ?)"
+    async with opened("gated", root, store, approver=CallbackApprover(decide)) as session:
+        assert not (await session.call("sql_execute", query=query, parameters=paid)).is_error
+    database = sqlite3.connect(root / "shop.db")
+    assert ("lamp",) in database.execute("SELECT item FROM orders WHERE id = 7").fetchall()
+    database.close()
+
+
+async def test_a_session_that_has_ended_answers_nothing(root: Path, store: Store) -> None:
+    async with opened("live", root, store) as session:
+        await session.call("list_directory", path=".")
+    with pytest.raises(Misuse, match="ended"):
+        await session.call("shell", command="touch after")
+    assert not (root / "after").exists()
+    assert len(session.trajectory.transitions) == 1
+
+
+async def test_a_broken_world_does_not_lose_what_was_executed(root: Path, store: Store) -> None:
+    def broken(action: Action, trajectory: Trajectory) -> Observation:
+        raise ValueError("a bug")
+
+    async with opened("compare", root, store, world=ScriptedWorld(broken)) as session:
+        seen = await session.call("shell", command="touch made")
+    assert seen.source == "executed"
+    assert store.in_doubt() == []
+    assert store.trajectory(session.id).transitions[0].prediction is None
+
+
+async def test_arguments_that_are_no_json_are_misuse(root: Path, store: Store) -> None:
+    async with opened("live", root, store) as session:
+        with pytest.raises(Misuse, match="JSON"):
+            await session.call("shell", command={1, 2})
+
+
 async def test_an_approval_in_the_store_is_used_once(root: Path, store: Store) -> None:
     async with opened("gated", root, store, approver=EVERYTHING) as session:
         await session.call("write_file", path="a", content="b")

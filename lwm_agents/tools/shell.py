@@ -66,28 +66,24 @@ class Shell:
         return None
 
     async def run(self, arguments: Mapping[str, Json], place: Place) -> Observation:
-        """Run the command in the place."""
+        """Run the command in the place.
+
+        Where the working directory can't be entered, nothing runs, not even elsewhere: whoever
+        approved the command saw that directory. The next call starts in the root.
+        """
         command, timeout = arguments["command"], float(arguments.get("timeout", DEFAULT_TIMEOUT))
-        note = ""
         try:
-            try:
-                finished = await place.bash(command, timeout=timeout)
-            except (FileNotFoundError, NotADirectoryError, PermissionError) as error:
-                if error.filename != place.cwd or place.cwd == place.root:
-                    raise
-                note = f"[the working directory {place.cwd} is gone; this ran in {place.root}]\n"
-                place.cwd = place.root
-                finished = await place.bash(command, timeout=timeout)
+            finished = await place.bash(command, timeout=timeout)
         except OSError as error:
             return Observation(
                 text=_said(error, place), source=place.source, is_error=True, structured=None
             )
-        return await in_thread(lambda: _observation(finished, note, timeout, place))
+        return await in_thread(lambda: _observation(finished, timeout, place))
 
 
-def _observation(finished: Finished, note: str, timeout: float, place: Place) -> Observation:
+def _observation(finished: Finished, timeout: float, place: Place) -> Observation:
     text = screen_text(finished.output)
-    note += _ending(finished, timeout)
+    note = _ending(finished, timeout)
     if note:
         text += ("\n" if text and not text.endswith("\n") else "") + note
     return Observation(
@@ -120,5 +116,18 @@ def _said(error: OSError, place: Place) -> str:
     if error.errno == errno.E2BIG:
         return "The command is too long for this system; write it to a file and run that"
     if error.filename == place.cwd:
-        return f"The working directory can't be used: {place.cwd}: {error.strerror}"
+        return _left(error, place)
     return f"The command could not be started: {error.strerror}"
+
+
+def _left(error: OSError, place: Place) -> str:
+    """Say that nothing ran because the working directory can't be entered, and leave it."""
+    left = place.cwd
+    if left == place.root:
+        return f"The working directory can't be used: {left}: {error.strerror}; nothing was run"
+    place.cwd = place.root
+    gone = isinstance(error, FileNotFoundError | NotADirectoryError)
+    what = f"is gone: {left}" if gone else f"can't be used: {left}: {error.strerror}"
+    return (
+        f"The working directory {what}; nothing was run, and the next call starts in {place.root}"
+    )

@@ -106,15 +106,50 @@ async def test_the_directory_is_kept(place: RealPlace, tmp_path: Path, command: 
 async def test_a_directory_that_is_gone(place: RealPlace, tmp_path: Path) -> None:
     seen = await call(place, "shell", command="mkdir d; cd d; rmdir ../d; pwd")
     assert seen.text == f"{tmp_path}/d\n"
-    seen = await call(place, "shell", command="pwd")
+    for name in ("a", "b"):
+        (tmp_path / name).touch()
+    seen = await call(place, "shell", command="rm -rf *; touch ran")
     assert seen.text == (
-        f"{tmp_path}\n[the working directory {tmp_path}/d is gone; this ran in {tmp_path}]\n"
+        f"The working directory is gone: {tmp_path}/d; nothing was run, "
+        f"and the next call starts in {tmp_path}"
     )
-    assert (await call(place, "shell", command="pwd")).text == f"{tmp_path}\n"
-    (tmp_path / "d").mkdir()
-    await call(place, "shell", command="cd d")
-    os.rmdir(tmp_path / "d")
-    assert (await call(place, "shell", command="pwd; exit 2")).text.endswith("\n[exit 2]")
+    assert (seen.is_error, seen.source, seen.structured) == (True, "executed", None)
+    assert sorted(os.listdir(tmp_path)) == ["a", "b"]
+    assert place.cwd == str(tmp_path)
+    seen = await call(place, "shell", command="pwd")
+    assert (seen.text, seen.is_error) == (f"{tmp_path}\n", False)
+
+
+async def test_a_directory_that_became_a_file(place: RealPlace, tmp_path: Path) -> None:
+    await call(place, "shell", command="mkdir d; cd d; rmdir ../d; touch ../d")
+    seen = await call(place, "shell", command="touch ran")
+    assert seen.text.startswith(f"The working directory is gone: {tmp_path}/d; nothing was run")
+    assert os.listdir(tmp_path) == ["d"]
+    assert place.cwd == str(tmp_path)
+
+
+async def test_a_directory_too_deep_to_enter(place: RealPlace, tmp_path: Path) -> None:
+    name = "d" * 200
+    command = f"for i in {{1..30}}; do mkdir {name}; cd {name}; done"
+    await call(place, "shell", command=command)
+    seen = await call(place, "shell", command="touch ran")
+    assert (seen.is_error, place.cwd) == (True, str(tmp_path))
+    assert "nothing was run, and the next call starts in" in seen.text
+    assert os.listdir(tmp_path) == [name]
+
+
+async def test_a_root_that_is_gone(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    root.mkdir()
+    place = RealPlace(str(root), None, "live")
+    try:
+        root.rmdir()
+        seen = await call(place, "shell", command=f"touch {tmp_path}/ran")
+    finally:
+        place.close()
+    assert seen.is_error
+    assert seen.text.startswith(f"The working directory can't be used: {root}: ")
+    assert os.listdir(tmp_path) == []
 
 
 async def test_readers_of_input_find_its_end(place: RealPlace) -> None:

@@ -81,11 +81,19 @@ class Session:
         """
         if mode is not None and mode not in get_args(Mode):
             raise Misuse(f"there is no mode {mode!r}; use one of {', '.join(get_args(Mode))}")
+        if approver is not None and not isinstance(approver, Approver):
+            raise Misuse(
+                f"not an approver: {approver!r}; a function becomes one with CallbackApprover"
+            )
+        if engine is not None and not isinstance(engine, str | Engine):
+            raise Misuse(f"not an engine: {engine!r}; give a text that names one, or an Engine")
         options = dict(locals())
         del options["cls"], options["mode"]
         return cls(mode, options)
 
     async def __aenter__(self) -> Self:
+        if self._shadow is not None:
+            raise Misuse(f"session {self.id} was begun before; open another one")
         try:
             self._shadow = self._begin(**self._options)
         except BaseException:

@@ -30,9 +30,10 @@ log = logging.getLogger(__name__)
 NO_WORLD = "unanswered: no world can say what this call would do; nothing was executed or made up"
 NO_ENGINE = (
     "unanswered: no language model is set, so nothing can predict this call; nothing was executed. "
-    "Name one with --engine or LWM_ENGINE, or get one with `lwm model pull`"
+    "Name one with --engine or LWM_ENGINE, or get one with "
+    "`lwm model pull Qwen/Qwen2.5-Coder-0.5B-Instruct-GGUF`"
 )
-APPROVAL_SECONDS = 600.0
+APPROVAL_SECONDS = 300.0
 """How long after it was asked for an approval may be used."""
 
 
@@ -47,11 +48,15 @@ class Call:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a call came to: the observation, and what was predicted where it was executed."""
+    """What a call came to: the observation, and what was predicted where it was executed.
+
+    `asked_seconds` is how long somebody took to say yes or no.
+    """
 
     observation: Observation
     prediction: Observation | None = None
     started_id: str | None = None
+    asked_seconds: float = 0.0
 
 
 class Shadow:
@@ -110,7 +115,7 @@ class Shadow:
             effect=verdict.effect,
             tool_hash=None if spec is None else spec.hash,
             started_at=started_at,
-            latency_ms=(time.perf_counter() - clock) * 1000,
+            latency_ms=(time.perf_counter() - clock - outcome.asked_seconds) * 1000,
             prediction=prediction,
             fidelity=_score(prediction, observation),
             engine=None if usage is None or self._meter is None else self._meter.name,
@@ -182,16 +187,18 @@ class Shadow:
         prediction = await self._predict_or_not(call)
         expires_at = time.time() + APPROVAL_SECONDS
         asked = self._request(call, real, expires_at, prediction)
+        clock = time.perf_counter()
         approval = await self._approver.decide(asked)
+        seconds = time.perf_counter() - clock
         if approval is None:
-            text = f"not approved, not executed: {call.verdict.decision.reason}"
-            return Outcome(_unanswered(text), prediction)
+            text = f"not executed: nobody approved it ({call.verdict.decision.reason})"
+            return Outcome(_unanswered(text), prediction, asked_seconds=seconds)
         # Asked again of the world as it is now: the tool and the folder must still be the same.
         if not matches(approval, self._request(call, real, expires_at), time.time()):
             text = "not executed: the approval is of another call, or has expired"
-            return Outcome(_unanswered(text), prediction)
+            return Outcome(_unanswered(text), prediction, asked_seconds=seconds)
         outcome = await self._execute(call, real, approval)
-        return replace(outcome, prediction=prediction)
+        return replace(outcome, prediction=prediction, asked_seconds=seconds)
 
     def _request(
         self,
@@ -206,7 +213,7 @@ class Shadow:
             effects=call.verdict.effects,
             tool_hash=call.spec.hash,
             cwd=real.place.cwd,
-            root_or_url=real.place.root,
+            root_or_url=_where(call, real),
             session=self.trajectory.session,
             expires_at=expires_at,
             prediction=prediction,
@@ -232,6 +239,12 @@ class Shadow:
         if seen is None:
             raise PromiseError(f"the real world can't run {call.action.tool}")
         return Outcome(seen, started_id=started_id)
+
+
+def _where(call: Call, real: RealWorld) -> str:
+    """Return what a call acts on: the database of an SQL tool, else the root."""
+    database = real.place.database
+    return database if call.spec.domain == "database" and database else real.place.root
 
 
 def _own(action: Action) -> Action:

@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from lwm_agents import session as asynchronous
+from lwm_agents.errors import Misuse
 from lwm_agents.values import Action, Json, Mode, Observation, Trajectory
 
 T = TypeVar("T")
@@ -25,8 +26,7 @@ class Session:
 
     def __init__(self, inner: asynchronous.Session) -> None:
         self._inner = inner
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     @classmethod
     def open(cls, mode: Mode | None = None, **options: Any) -> Self:
@@ -34,6 +34,8 @@ class Session:
         return cls(asynchronous.Session.open(mode, **options))
 
     def __enter__(self) -> Self:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
         try:
             self._run(self._inner.__aenter__())
@@ -77,6 +79,9 @@ class Session:
         return self._run(self._inner.step(action))
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        if self._loop is None:
+            work.close()
+            raise Misuse("the session is not open: use `with Session.open(…) as session`")
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result()
@@ -85,6 +90,8 @@ class Session:
             raise
 
     def _stop(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+        loop, self._loop = self._loop, None
+        if loop is not None:
+            loop.call_soon_threadsafe(loop.stop)
+            self._thread.join()
+            loop.close()

@@ -156,7 +156,7 @@ async def test_gated_reads_files_and_asks_about_the_rest(root: Path, store: Stor
     assert asked[0].prediction.source == "imagined"
     for seen in (refused, query):
         assert (seen.source, seen.is_error) == ("unanswered", True)
-        assert "not approved" in seen.text
+        assert "nobody approved it" in seen.text
     steps = store.trajectory(session.id).transitions
     assert steps[1].prediction is not None
     assert steps[1].fidelity is not None

@@ -6,12 +6,37 @@ else goes to stderr.
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import sys
 
 
 def main() -> None:
     """Run `lwm`; every error this package raises becomes one message and an exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A terminal that can't show a sign must not end a run in the middle.
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        code = _run()
+        sys.stdout.flush()
+    except BrokenPipeError:
+        code = 1  # the reader of our output went away: say nothing
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            sys.stderr.write(f"error: {error.strerror or error}\n")
+        code = 1
+    if code:
+        # What could not be written by now can't be written when Python flushes at exit, either.
+        with contextlib.suppress(OSError):
+            sys.stdout.flush()
+            sys.exit(code)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(code)
+
+
+def _run() -> int:
     from lwm_agents.cli import output
     from lwm_agents.cli.app import app
     from lwm_agents.errors import LwmError, Misuse
@@ -19,12 +44,10 @@ def main() -> None:
     try:
         app()
     except LwmError as error:
+        if "--json" in sys.argv:
+            output.print_json({"error": str(error)})
         output.fail(error)
-        sys.exit(2 if isinstance(error, Misuse) else 1)
-    except KeyboardInterrupt:
-        output.errors.print("stopped", style="bold")
-        sys.exit(130)
-    except BrokenPipeError:
-        # The reader of our output went away; say nothing, also when Python flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
+        return 2 if isinstance(error, Misuse) else 1
+    except SystemExit as done:
+        return done.code if isinstance(done.code, int) else int(done.code is not None)
+    return 0

@@ -7,11 +7,14 @@ import sqlite3
 import tempfile
 from pathlib import Path
 
+import typer
 from rich.text import Text
 
 from lwm_agents.cli import output
 from lwm_agents.cli.options import EngineOption, JsonOption, StoreOption
+from lwm_agents.errors import LwmError
 from lwm_agents.plans import Plan, plan_from
+from lwm_agents.shadow import NO_ENGINE
 from lwm_agents.values import Json
 
 STEPS: list[dict[str, Json]] = [
@@ -76,14 +79,18 @@ def demo(engine: EngineOption = None, store: StoreOption = None, json: JsonOptio
             output.out.print(Text("2. The same plan, executed and compared:\n", style="bold"))
         real = perform(plan, "compare", engine=engine, store=store, quiet=json)
         if json:
-            output.print_json({"unchanged": unchanged, "dry-run": dry, "compare": real})
-            return
-        scores = [s["fidelity"] for s in real["steps"] if s["fidelity"] is not None]
-        if scores:
-            output.out.print(
-                f"\nMean fidelity of {len(scores)} steps: {sum(scores) / len(scores):.2f}"
-            )
-        output.out.print(
-            f"\nEvery step is in the log: lwm show {dry['session']} · lwm show {real['session']}",
-            soft_wrap=True,
-        )
+            documents = {"dry-run": dry.document(), "compare": real.document()}
+            output.print_json({"unchanged": unchanged, **documents})
+        else:
+            scores = [s["fidelity"] for s in real.steps if s["fidelity"] is not None]
+            if scores:
+                mean = sum(scores) / len(scores)
+                output.out.print(f"\nMean fidelity of {len(scores)} steps: {mean:.2f}")
+            elif real.error is None:
+                output.out.print("\n" + NO_ENGINE, soft_wrap=True)
+            words = f"Every step is in the log: lwm show {dry.session} · lwm show {real.session}"
+            output.out.print("\n" + words, soft_wrap=True)
+        for done in (dry, real):
+            if done.error is not None:
+                output.fail(LwmError(done.error))
+                raise typer.Exit(done.exit_code)

@@ -29,7 +29,7 @@ State = Literal["ok", "missing", "broken"]
 """ok: works. missing: not there, and something is less useful for it. broken: to be put right."""
 
 SIGNS: dict[State, str] = {"ok": "✓ ok", "missing": "– missing", "broken": "✗ broken"}
-EXTRAS = {"langchain_core": "graphs"}
+EXTRAS = {"langchain": "graphs"}
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def _config() -> Finding:
 
 
 def _log(store: Path | None) -> Finding:
-    with open_store(store) as log:
+    with open_store(store, make=True) as log:
         return Finding("log", "ok", f"{log.path}, {log.count():,} transitions")
 
 

@@ -48,8 +48,13 @@ def fidelity(
 ) -> None:
     """Predict recorded steps from their recorded history, and score the predictions."""
     draw = draw_steps(files, limit=limit, seed=seed, max_observation=max_observation)
-    for line in draw.broken:
-        output.errors.print(f"skipped {line}", markup=False)
+    for number, line in enumerate(draw.broken, 1):
+        output.broken(line, number)
+    if not draw.steps:
+        raise Misuse(
+            f"no step to predict in {', '.join(map(str, files))}: {len(draw.broken)} broken lines, "
+            "and nothing else that fits"
+        )
     report = asyncio.run(_evaluate(draw, engine, prompts, concurrency))
     document = {
         "datasets": {name: score.model_dump() for name, score in report.datasets.items()},
@@ -119,7 +124,7 @@ async def _evaluate(
         return LanguageWorld(model, seed=seed, prompts=templates)
 
     bar = Progress(
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
@@ -141,7 +146,7 @@ def _required(engine: str | None) -> Engine:
     if chosen is None:
         raise Misuse(
             "no language model is set: name one with --engine or LWM_ENGINE, or get one with "
-            "`lwm model pull`"
+            "`lwm model pull Qwen/Qwen2.5-Coder-0.5B-Instruct-GGUF`"
         )
     return engine_from(chosen)
 

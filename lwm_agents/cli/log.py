@@ -44,7 +44,9 @@ def list_(
     if not found:
         output.out.print("the log is empty: `lwm demo` or `lwm dry-run PLAN.json` begins it")
         return
-    table = output.table("session", "began", "mode", "steps", "task or root", right=("steps",))
+    table = output.table(
+        "session", "began", "mode", "steps", "task or root", right=("steps",), fold=("session",)
+    )
     for session in found:
         table.add_row(*_session_row(session))
     output.out.print(table)
@@ -63,9 +65,10 @@ def _print_in_doubt(in_doubt: list[StartedRecord]) -> None:
     for started in in_doubt:
         output.out.print(
             Text.assemble(
-                ("in doubt ", "bold #D55E00"),
-                f"{started.session} step {started.step}: {started.tool} was started and never "
-                "finished; it may have run. Look before you run it again.",
+                ("\nin doubt: ", "bold #D55E00"),
+                f"{started.session} step {started.step}: {started.tool} was started and has not "
+                "finished. If nothing is running it now, it may have run: look before you run it "
+                "again.",
             )
         )
 
@@ -166,11 +169,11 @@ def import_(
             for item in read_trajectories(file):
                 if isinstance(item, BrokenLine):
                     broken.append(item)
-                    output.errors.print(f"skipped {item}", markup=False)
+                    output.broken(item, len(broken))
                 else:
                     yield item
 
-    with open_store(store) as log, output.waiting("importing"):
+    with open_store(store, make=True) as log, output.waiting("importing"):
         done = log.import_trajectories(whole())
     if json:
         output.print_json({**done.model_dump(), "broken_lines": [str(line) for line in broken]})
@@ -192,5 +195,7 @@ def export(
 ) -> None:
     """Export the log as trajectories in the plain format, to a file or to stdout."""
     with open_store(store) as log:
-        count = write_trajectories(file or sys.stdout.buffer, log.export(*(session or ())))
+        count = write_trajectories(
+            file or sys.stdout.buffer, log.export(*dict.fromkeys(session or ()))
+        )
     output.errors.print(f"exported {count:,} trajectories")

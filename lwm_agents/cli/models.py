@@ -38,7 +38,7 @@ def pull_(
 ) -> None:
     """Get a model from the Hugging Face hub; an interrupted download goes on where it stopped."""
     bar = Progress(
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         DownloadColumn(),
         TransferSpeedColumn(),

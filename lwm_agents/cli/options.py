@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lwm_agents.config import load_config
+from lwm_agents.errors import Misuse
 
 if TYPE_CHECKING:
     from lwm_agents.store import Store
@@ -35,11 +36,17 @@ PromptsOption = Annotated[
 SeedOption = Annotated[int | None, typer.Option(help="Seed of the language world.")]
 
 
-def open_store(store: Path | None) -> Store:
-    """Open the log that was named, or the one of the config, or the user's."""
+def open_store(store: Path | None, *, make: bool = False) -> Store:
+    """Open the log that was named, or the one of the config, or the user's.
+
+    Raises Misuse where the one named is not there, unless it is to be made.
+    """
     from lwm_agents.store import Store
 
-    return Store(store or load_config(Path.cwd(), os.environ).store)
+    named = store or load_config(Path.cwd(), os.environ).store
+    if named is not None and not make and not named.exists():
+        raise Misuse(f"there is no log at {named}; `lwm dry-run` and `lwm run` make one")
+    return Store(named)
 
 
 def chosen_engine(engine: str | None) -> str | None:

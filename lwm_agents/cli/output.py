@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import difflib
 import json
+import math
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console
-from rich.markup import escape
 from rich.padding import Padding
+from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
 from lwm_agents.digests import readable
 from lwm_agents.errors import LwmError
+from lwm_agents.shadow import NO_ENGINE
 from lwm_agents.shorten import shorten
 from lwm_agents.values import MODE_IN_WORDS, Action, Mode, Observation, Source, Transition
 
-out = Console(highlight=False, soft_wrap=False)
-errors = Console(stderr=True, highlight=False)
+# Most of what is printed comes from models, tools and files: no markup or emoji code in it counts.
+out = Console(highlight=False, markup=False, emoji=False)
+errors = Console(stderr=True, highlight=False, markup=False, emoji=False)
 
 # A sign and a word for each source, so that nothing hangs on colour; the colours are from the
 # Okabe-Ito palette, which people with any kind of colour blindness can tell apart.
@@ -38,7 +41,8 @@ SHOWN_CHARACTERS = 2_000
 
 def fail(error: LwmError) -> None:
     """Print an error in one place and shape."""
-    errors.print(f"[bold #D55E00]error:[/] {escape(printable(str(error)))}", soft_wrap=True)
+    text = Text.assemble(("error: ", "bold #D55E00"), printable(str(error)))
+    errors.print(text, soft_wrap=True)
 
 
 def printable(text: str) -> str:
@@ -52,10 +56,23 @@ def printable(text: str) -> str:
 def print_json(document: Any) -> None:
     """Print one JSON document to stdout."""
     try:
-        text = json.dumps(document, indent=2)
+        text = json.dumps(document, indent=2, allow_nan=False)
     except RecursionError:
         text = readable(document)  # any depth, on one line
+    except ValueError:
+        text = json.dumps(_finite(document), indent=2)
     sys.stdout.write(text + "\n")
+
+
+def _finite(value: Any) -> Any:
+    """Return the value with infinities and NaN as texts: JSON has no numbers for them."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {key: _finite(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(inner) for inner in value]
+    return value
 
 
 def mark(source: Source, confidence: float | None = None) -> Text:
@@ -83,7 +100,8 @@ def call_line(action: Action, limit: int) -> str:
 
 def observation_text(observation: Observation) -> Padding:
     """Return an observation, indented and shortened to what fits a screen."""
-    text = printable(shorten(observation.text, SHOWN_CHARACTERS)).rstrip("\n")
+    whole = "no language model is set" if observation.text == NO_ENGINE else observation.text
+    text = printable(shorten(whole, SHOWN_CHARACTERS)).rstrip("\n")
     lines = text.split("\n") if text else ["(no output)"]
     if len(lines) > SHOWN_LINES:
         hidden = len(lines) - SHOWN_LINES + 1
@@ -143,12 +161,21 @@ def table(*columns: str, right: tuple[str, ...] = (), fold: tuple[str, ...] = ()
             justify="right" if column in right else "left",
             overflow="fold" if column in fold else "ellipsis",
             no_wrap=column not in fold,
+            min_width=min(24, max(len(column), 4)) if column in fold else None,
         )
     return made
 
 
 @contextmanager
-def waiting(words: str) -> Iterator[None]:
+def waiting(words: str) -> Iterator[Status]:
     """Show a spinner on stderr while something takes longer than a moment."""
-    with errors.status(words, spinner="dots"):
-        yield
+    with errors.status(Text(words), spinner="dots") as status:
+        yield status
+
+
+def broken(line: object, number: int) -> None:
+    """Name a broken line of a file; the first ten of a run are named, the others counted."""
+    if number <= 10:
+        errors.print(f"skipped {line}")
+    elif number == 11:
+        errors.print("skipped more lines; the end says how many")

@@ -4,21 +4,30 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
+from rich.status import Status
 from rich.text import Text
 
 from lwm_agents.cli import output
 from lwm_agents.cli.documents import step_document
 from lwm_agents.cli.options import EngineOption, JsonOption, PromptsOption, SeedOption, StoreOption
-from lwm_agents.errors import EngineError, LwmError, Misuse
-from lwm_agents.gate.approvals import Approver, YesApprover
+from lwm_agents.errors import LwmError, Misuse
+from lwm_agents.gate.approvals import (
+    Approval,
+    ApprovalRequest,
+    Approver,
+    NoApprover,
+    YesApprover,
+)
 from lwm_agents.gate.terminal import TerminalApprover
 from lwm_agents.plans import Plan, load_plan
 from lwm_agents.session import Session
+from lwm_agents.shadow import NO_ENGINE
 from lwm_agents.values import Mode
 
 PlanArgument = Annotated[Path, typer.Argument(help="The plan, a JSON file.", show_default=False)]
@@ -44,8 +53,8 @@ def dry_run(
     store: StoreOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Run a plan in a throw-away world: nothing real happens."""
-    result = perform(
+    """Predict every step of a plan: nothing real happens."""
+    done = perform(
         load_plan(plan, root=root),
         "dry-run",
         engine=engine,
@@ -56,7 +65,7 @@ def dry_run(
         quiet=json,
         keep_going=True,
     )
-    finish(result, json)
+    finish(done, json)
 
 
 def run(
@@ -84,7 +93,7 @@ def run(
     json: JsonOption = False,
 ) -> None:
     """Run a plan for real, with every step predicted, asked for, or compared."""
-    result = perform(
+    done = perform(
         load_plan(plan, root=root),
         mode,
         engine=engine,
@@ -96,7 +105,7 @@ def run(
         quiet=json,
         keep_going=keep_going,
     )
-    finish(result, json)
+    finish(done, json)
 
 
 def _approver(yes: bool, allow: Sequence[AllowedEffect]) -> Approver:
@@ -107,68 +116,112 @@ def _approver(yes: bool, allow: Sequence[AllowedEffect]) -> Approver:
     return TerminalApprover(output.errors)
 
 
-def finish(result: dict[str, Any], json: bool) -> None:
-    """Print the result of a plan and leave with its exit code."""
+class Pausing:
+    """Stops the spinner while somebody is asked, or it would draw over the question."""
+
+    def __init__(self, approver: Approver) -> None:
+        self._approver = approver
+        self.status: Status | None = None
+
+    async def decide(self, request: ApprovalRequest) -> Approval | None:
+        """Ask with the spinner stopped."""
+        if self.status is not None:
+            self.status.stop()
+        try:
+            return await self._approver.decide(request)
+        finally:
+            if self.status is not None:
+                self.status.start()
+
+
+@dataclass
+class Performance:
+    """How far a plan has come, and how it ended."""
+
+    mode: Mode
+    session: str = ""
+    steps: list[dict[str, Any]] = field(default_factory=list)
+    error: str | None = None
+    exit_code: int = 0
+
+    def document(self) -> dict[str, Any]:
+        """Return the JSON document of `lwm dry-run` and `lwm run`."""
+        return {
+            "session": self.session,
+            "mode": self.mode,
+            "steps": self.steps,
+            "unanswered": sum(step["source"] == "unanswered" for step in self.steps),
+            "error": self.error,
+        }
+
+
+def finish(done: Performance, json: bool) -> None:
+    """Print how a plan ended and leave with its exit code."""
     if json:
-        output.print_json({k: v for k, v in result.items() if k != "failed"})
-    elif result["error"] is None:
-        output.out.print(f"\nlogged: lwm show {result['session']}")
-    if result["error"] is not None:
-        output.fail(LwmError(result["error"]))
-    if result["failed"]:
-        raise typer.Exit(1)
+        output.print_json(done.document())
+    elif done.session:
+        output.out.print(f"\nlogged: lwm show {done.session}", soft_wrap=True)
+    if not json and any(step["observation"] == NO_ENGINE for step in done.steps):
+        output.out.print("\n" + NO_ENGINE, soft_wrap=True)
+    if done.error is not None:
+        output.fail(LwmError(done.error))
+    if done.exit_code:
+        raise typer.Exit(done.exit_code)
 
 
 def perform(
     plan: Plan, mode: Mode, *, quiet: bool = False, keep_going: bool = True, **options: Any
-) -> dict[str, Any]:
-    """Answer every step of a plan in a session, print them unless quiet, and return the result.
+) -> Performance:
+    """Answer every step of a plan in a session, and print them unless quiet.
 
-    The result is the JSON document of `lwm dry-run` and `lwm run`, with `error` (why it ended
-    early, or None) and `failed` (whether to leave with exit code 1).
+    What ends it early, Ctrl-C included, is in the result, with the steps that were done.
     """
-    return asyncio.run(_perform(plan, mode, quiet, keep_going, options))
+    done = Performance(mode)
+    try:
+        asyncio.run(_perform(plan, done, quiet, keep_going, options))
+    except KeyboardInterrupt:
+        number = len(done.steps) + 1
+        done.error = f"stopped by Ctrl-C in step {number} of {len(plan.steps)}" + (
+            "" if mode == "dry-run" else "; what that step began may have had an effect"
+        )
+        done.exit_code = 130
+    except LwmError as failure:
+        if not done.session:
+            raise
+        done.error = f"step {len(done.steps) + 1}: {failure}"
+        done.exit_code = 2 if isinstance(failure, Misuse) else 1
+    return done
 
 
 async def _perform(
-    plan: Plan, mode: Mode, quiet: bool, keep_going: bool, options: dict[str, Any]
-) -> dict[str, Any]:
-    steps: list[dict[str, Any]] = []
-    error = None
-    stopped = False
+    plan: Plan, done: Performance, quiet: bool, keep_going: bool, options: dict[str, Any]
+) -> None:
+    pausing = Pausing(options.pop("approver", None) or NoApprover())
     async with Session.open(
-        mode, root=plan.root, database=plan.database, task=plan.task, **options
+        done.mode,
+        root=plan.root,
+        database=plan.database,
+        task=plan.task,
+        approver=pausing,
+        **options,
     ) as session:
+        done.session = session.id
         if not quiet:
-            output.out.print(output.mode_line(mode))
+            output.out.print(output.mode_line(done.mode))
             output.out.print(Text(f"root {plan.root}\n", style="dim"), overflow="fold")
         for number, step in enumerate(plan.steps, 1):
-            try:
-                with output.waiting(
-                    f"step {number} of {len(plan.steps)}: {output.call_line(step, 50)}"
-                ):
-                    await session.step(step)
-            except EngineError as failure:
-                error = f"step {number}: {failure}"
-                break
+            words = f"step {number} of {len(plan.steps)}: {output.call_line(step, 50)}"
+            with output.waiting(words) as pausing.status:
+                seen = await session.step(step)
             transition = session.trajectory.transitions[-1]
-            steps.append(step_document(number, transition))
+            done.steps.append(step_document(number, transition))
             if not quiet:
                 output.print_step(number, transition)
-            if transition.observation.is_error and not keep_going:
-                stopped = number < len(plan.steps)
-                break
-    unanswered = sum(step["source"] == "unanswered" for step in steps)
-    if stopped and not quiet:
-        output.out.print(
-            f"\nstopped after step {len(steps)} of {len(plan.steps)}; --keep-going goes on"
-        )
-    failed = error is not None or stopped or unanswered > 0
-    return {
-        "session": session.id,
-        "mode": mode,
-        "steps": steps,
-        "unanswered": unanswered,
-        "error": error,
-        "failed": failed,
-    }
+            # In a dry run an error is part of the answer; no answer is a failure of the dry run.
+            if seen.source == "unanswered" or (seen.is_error and done.mode != "dry-run"):
+                done.exit_code = 1
+                if not keep_going and number < len(plan.steps):
+                    if not quiet:
+                        left = f"step {number} of {len(plan.steps)}; --keep-going goes on"
+                        output.out.print(f"\nstopped after {left}")
+                    return

@@ -38,7 +38,7 @@ def fidelity(
     files: FilesArgument,
     engine: EngineOption = None,
     limit: Annotated[int | None, typer.Option(help="Steps to draw from each file.")] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the draw.")] = 7,
+    seed: Annotated[int, typer.Option(help="Seed of the draw of steps.")] = 0,
     max_observation: Annotated[
         int | None, typer.Option(help="Leave out observations longer than this many characters.")
     ] = None,

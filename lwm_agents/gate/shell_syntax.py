@@ -21,8 +21,11 @@ from functools import cache
 import tree_sitter_bash
 from tree_sitter import Language, Node, Parser
 
-MAX_BYTES = 1_000_000
+MAX_BYTES = 50_000
 """Longer texts are not parsed: nobody reads them before approving, either."""
+
+MAX_NODES = 20_000
+"""Of a text with more parts than this (words, signs, lists) only the first are read."""
 
 
 @dataclass(frozen=True)
@@ -74,12 +77,13 @@ class _Found:
     bare: list[Redirect] = field(default_factory=list)
     assigned: list[str] = field(default_factory=list)
     doubts: list[str] = field(default_factory=list)
+    plain_bodies: bool = False  # a here-document that is not expanded holds `[` and code
 
 
 def parse_shell(text: str) -> Script:
     """Return what the text says. Never raises: what can't be parsed is a doubt."""
     try:
-        source = text.encode("utf-8")
+        source = _spelled(text.encode("utf-8"))
     except UnicodeEncodeError:
         return Script(doubts=("it is not valid text",))
     if len(source) > MAX_BYTES:
@@ -91,8 +95,13 @@ def parse_shell(text: str) -> Script:
     root = _parser().parse(source).root_node
     if root.has_error:
         found.doubts.append("it could not be parsed")
-    for node in _nodes(root):
-        _read(node, found)
+    for count, (node, above, close) in enumerate(_nodes(root)):
+        if count >= MAX_NODES:
+            found.doubts.append(f"it has more than {MAX_NODES:,} parts")
+            break
+        _read(node, above, close, source, found)
+    if found.plain_bodies and any(_reads_lines(command) for command in found.commands):
+        found.doubts.append("a here-document holds code that Bash may run as a subscript")
     return Script(
         commands=tuple(found.commands),
         redirects=tuple(found.redirects),
@@ -107,50 +116,102 @@ def _parser() -> Parser:
     return Parser(Language(tree_sitter_bash.language()))
 
 
-def _nodes(root: Node) -> Iterator[Node]:
-    """Yield every node in the order written, without recursion: texts nest as they like."""
-    stack = [root]
+@dataclass(frozen=True)
+class _Above:
+    """The nodes around a node, innermost first: `Node.parent` searches from the root each time."""
+
+    node: Node
+    above: _Above | None
+
+
+_CLOSE = frozenset({
+    "variable_assignment", "subscript", "arithmetic_expansion", "test_command", "expansion",
+    "declaration_command", "unset_command", "c_style_for_statement", "herestring_redirect",
+    "for_statement",
+})  # fmt: skip
+"""Where Bash may take a text for a variable's value or for arithmetic, and run what is in it."""
+
+
+def _nodes(root: Node) -> Iterator[tuple[Node, _Above | None, bool]]:
+    """Yield every node in the order written, what is around it, and whether it is in `_CLOSE`.
+
+    Without recursion: texts nest as they like.
+    """
+    stack: list[tuple[Node, _Above | None, bool]] = [(root, None, False)]
     while stack:
-        node = stack.pop()
-        yield node
-        stack.extend(reversed(node.children))
+        node, above, close = stack.pop()
+        yield node, above, close
+        arithmetic = node.type == "compound_statement" and node.children[0].type == "(("
+        # The commands in a loop or in `$(...)` are commands again.
+        within = node.type not in ("command", "do_group", "command_substitution") and (
+            close or arithmetic or node.type in _CLOSE
+        )
+        around = _Above(node, above)
+        stack.extend((child, around, within) for child in reversed(node.children))
 
 
-def _read(node: Node, found: _Found) -> None:
+def _read(node: Node, above: _Above | None, close: bool, source: bytes, found: _Found) -> None:
     kind = node.type
-    if kind == "command":
-        found.commands.append(_command(node))
+    if kind in _TEXTS:
+        if _hides_code(node, close=close):
+            found.doubts.append("a quoted word holds code that Bash may run")
+    elif kind == "command":
+        found.commands.append(_command(node, above))
     elif kind == "file_redirect":
-        _read_redirect(node, found)
+        found.redirects.extend(_redirects(node))
+    elif kind == "redirected_statement":
+        if all(child.type in ("file_redirect", "comment") for child in node.children):
+            found.bare.extend(made for child in node.children for made in _redirects(child))
     elif kind == "heredoc_redirect":
-        _read_heredoc(node, found)
+        _read_heredoc(node, source, found)
     elif kind == "comment":
-        if node.start_byte and _byte_before(node) not in b" \t\n;|&()":
+        if node.start_byte and source[node.start_byte - 1] not in b" \t\n;|&()":
             found.doubts.append("a # inside a word was taken for a comment")
     elif kind == "variable_assignment":
-        found.assigned.append(_text(node).split("=", 1)[0].rstrip("+").split("[", 1)[0])
+        found.assigned.append(_assigned(node))
     elif kind in ("declaration_command", "unset_command"):
-        hidden = any(_hides_code(_text(child)) for child in node.children)
-        if hidden:
-            found.doubts.append("a quoted word holds code that Bash may run")
-        found.assigned.extend(
-            _text(child) for child in node.children if child.type == "variable_name"
-        )
-    elif kind == "test_command":
-        if any(child.type == "raw_string" and _hides_code(_text(child)) for child in _nodes(node)):
-            found.doubts.append("a quoted word holds code that Bash may run")
-    elif kind == "expansion" and re.search(r"@P\}$", _text(node)):
-        found.doubts.append("${...@P} runs what the variable holds")
+        _read_declaration(node, found)
+    elif kind in ("for_statement", "select_statement"):
+        found.assigned.extend(_text(c) for c in node.children if c.type == "variable_name")
+    elif kind == "expansion":
+        text = _text(node)
+        if text.endswith("@P}"):
+            found.doubts.append("${...@P} runs what the variable holds")
+        if match := re.match(r"\$\{(\w+)[^=}]{0,200}=", text):
+            found.assigned.append(match[1])
+    if sum(child.type == "heredoc_redirect" for child in node.children) > 1:
+        found.doubts.append("two here-documents start on one line")
 
 
-def _command(node: Node) -> Command:
+def _assigned(node: Node) -> str:
+    """Return the name a variable_assignment sets, without a subscript."""
+    return re.split(r"[\[+=]", _text(node)[:300], maxsplit=1)[0]
+
+
+def _read_declaration(node: Node, found: _Found) -> None:
+    """`declare`, `typeset`, `local`, `readonly`, `export`, `unset`: names, values and options."""
+    for child in node.children[1:]:
+        if child.type == "variable_name":
+            found.assigned.append(_text(child))
+        elif child.type != "variable_assignment":
+            value = _value(child)
+            if value is None:
+                found.doubts.append("only Bash can tell what a declaration names")
+            elif value.startswith(("-", "+")) and re.search("[in]", value):
+                # -i evaluates values as arithmetic, -n makes a name stand for another.
+                found.doubts.append("a declaration changes what values mean")
+            else:
+                found.assigned.append(re.split(r"[\[+=]", value, maxsplit=1)[0])
+
+
+def _command(node: Node, around: _Above | None) -> Command:
     words: list[Word] = []
     assigned: list[str] = []
     redirects: list[Redirect] = []
     fed: str | None = None
     for child in node.children:
         if child.type == "variable_assignment":
-            assigned.append(_text(child).split("=", 1)[0].rstrip("+").split("[", 1)[0])
+            assigned.append(_assigned(child))
         elif child.type == "command_name":
             words.append(_word(child.children[0]) if child.children else _word(child))
         elif child.type == "herestring_redirect":
@@ -160,9 +221,8 @@ def _command(node: Node) -> Command:
         elif child.type != "comment":
             words.append(_word(child))
     # Redirections and here-documents hang on a statement around the command.
-    above = node.parent
-    while above is not None and above.type in ("redirected_statement", "negated_command"):
-        for child in above.children:
+    while around is not None and around.node.type in ("redirected_statement", "negated_command"):
+        for child in around.node.children:
             if child.type == "heredoc_redirect":
                 words.extend(_word(extra) for extra in child.children_by_field_name("argument"))
                 body = next((c for c in child.children if c.type == "heredoc_body"), None)
@@ -171,25 +231,18 @@ def _command(node: Node) -> Command:
                 fed = _word(child.children[-1]).value
             elif child.type == "file_redirect":
                 redirects.extend(_redirects(child))
-        above = above.parent
+        around = around.above
     return Command(tuple(words), tuple(assigned), fed, tuple(redirects))
 
 
-def _read_redirect(node: Node, found: _Found) -> None:
-    made = _redirects(node)
-    found.redirects.extend(made)
-    parent = node.parent
-    alone = (
-        parent is not None
-        and parent.type == "redirected_statement"
-        and all(child.type in ("file_redirect", "comment") for child in parent.children)
-    )
-    if alone:
-        found.bare.extend(made)
+def _reads_lines(command: Command) -> bool:
+    return bool(command.words) and command.words[0].value in ("read", "mapfile", "readarray")
 
 
 def _redirects(node: Node) -> list[Redirect]:
     """Return the file redirections of a node; none for a copied or closed descriptor."""
+    if node.type != "file_redirect":
+        return []
     operator = next((c.type for c in node.children if not c.is_named), "")
     targets = [c for c in node.children if c.is_named and c.type != "file_descriptor"]
     if operator in (">&", "<&") and targets and re.fullmatch(rb"\d+-?|-", targets[0].text or b""):
@@ -197,15 +250,7 @@ def _redirects(node: Node) -> list[Redirect]:
     return [Redirect(operator, _word(target)) for target in targets]
 
 
-def _byte_before(node: Node) -> bytes:
-    root = node
-    while root.parent is not None:
-        root = root.parent
-    at = node.start_byte - root.start_byte
-    return (root.text or b"")[at - 1 : at] if at > 0 else b" "
-
-
-def _read_heredoc(node: Node, found: _Found) -> None:
+def _read_heredoc(node: Node, source: bytes, found: _Found) -> None:
     """Doubt every here-document that is not plain text between plain marks.
 
     The grammar loses its way in some of them, leaves backticks alone and skips what comes first.
@@ -215,18 +260,14 @@ def _read_heredoc(node: Node, found: _Found) -> None:
     mark = "" if start is None else _text(start)
     if not re.fullmatch(r"""\w+|'\w+'|"\w+"|\\\w+""", mark):
         found.doubts.append("the end of a here-document is quoted in an unusual way")
-    parent = node.parent
-    if parent is not None and sum(c.type == "heredoc_redirect" for c in parent.children) > 1:
-        found.doubts.append("two here-documents start on one line")
     if start is None or end is None or _text(end).strip("\t") != mark.strip("'\"\\"):
         found.doubts.append("a here-document does not end")
         return
-    root = node
-    while root.parent is not None:
-        root = root.parent
-    body = (root.text or b"")[start.end_byte - root.start_byte : end.start_byte - root.start_byte]
+    body = source[start.end_byte : end.start_byte]
     if re.fullmatch(r"\w+", mark) and re.search(rb"\$\(|`|\$\[|@P\}", body):
         found.doubts.append("a here-document runs commands")
+    if b"[" in body and (b"$(" in body or b"`" in body):
+        found.plain_bodies = True
 
 
 def _word(node: Node) -> Word:
@@ -264,11 +305,9 @@ def _value(node: Node) -> str | None:
     return None
 
 
-_BRACES = re.compile(r"(?<!\\)\{[^{}]*(,|\.\.)[^{}]*\}", re.S)
-
-
 def _has_braces(text: str) -> bool:
-    return bool(_BRACES.search(text))
+    """Say whether Bash may make several words of it: `{a,b}`, `{1..9}`."""
+    return "{" in text and ("," in text or ".." in text)
 
 
 _SIMPLE_ESCAPES = {
@@ -299,8 +338,31 @@ def _ansi_c(body: str) -> str | None:
     return None if unknown or "\0" in value else value
 
 
-def _hides_code(text: str) -> bool:
-    return text.startswith("'") and ("$(" in text or "`" in text)
+_TEXTS = frozenset({"raw_string", "ansi_c_string", "string", "word", "concatenation"})
+
+
+def _hides_code(node: Node, *, close: bool) -> bool:
+    """Say whether a text holds `$(` or a backtick that Bash may yet come to run.
+
+    Bash runs what stands in a subscript when it takes a text for a number or for a variable's name:
+    `x='a[$(rm y)]'; echo $((x))`. So a bracket before the code is enough anywhere; where a variable
+    gets its value (`close`) parts of it are, because others may follow.
+    """
+    if node.type == "ansi_c_string" and _value(node) is None:
+        return True
+    if node.type == "string":
+        parts = [_text(child) for child in node.children if child.type == "string_content"]
+    else:
+        value = _value(node)
+        if value is None:
+            return False  # its parts are looked at one by one
+        parts = [value]
+    text = re.sub(r"\\([$`\\])", r"\1", "".join(parts))
+    if close:
+        unclosed = text.rfind("[") > text.rfind("]")
+        return "$(" in text or "`" in text or unclosed or text.endswith("$")
+    after = text.partition("[")[2]
+    return "$(" in after or "`" in after
 
 
 def _odd_character(text: str) -> str | None:
@@ -313,4 +375,27 @@ def _odd_character(text: str) -> str | None:
 
 
 def _text(node: Node) -> str:
-    return (node.text or b"").decode("utf-8", "replace")
+    return _unspelled((node.text or b"").decode("utf-8", "replace"))
+
+
+def _spelled(source: bytes) -> bytes:
+    """Return UTF-8 with every byte beyond ASCII spelled as two letters of U+00C0 to U+00CF.
+
+    The grammar's scanner looks characters up in a C table of 256 and crashes on some beyond it.
+    """
+    return re.sub(
+        rb"[\x80-\xff]",
+        lambda m: "".join(chr(0xC0 + digit) for digit in divmod(m[0][0], 16)).encode(),
+        source,
+    )
+
+
+def _unspelled(text: str) -> str:
+    if text.isascii():
+        return text
+    pairs = re.sub(
+        "([\u00c0-\u00cf])([\u00c0-\u00cf])",
+        lambda m: chr((ord(m[1]) - 0xC0) * 16 + ord(m[2]) - 0xC0),
+        text,
+    )
+    return pairs.encode("latin-1", "replace").decode("utf-8", "replace")

@@ -87,9 +87,13 @@ class Rule(Value):
 
 
 class Policy(Value):
-    """Rules, caps, and the hosts a dry run may GET from. Build one with `load_policy`."""
+    """Rules, caps, and the hosts a dry run may GET from. Build one with `load_policy`.
+
+    `otherwise` is what becomes of a call that no rule names.
+    """
 
     rules: tuple[Rule, ...] = ()
+    otherwise: Literal["deny", "ask"] = "deny"
     caps: Caps = Caps()
     network: tuple[str, ...] = ()
     path: str = ""
@@ -118,7 +122,8 @@ class Policy(Value):
                     return Decision(
                         answer=answer, reason=rule.reason or _SAYS[answer], rule=rule.where
                     )
-        return Decision(answer="deny", reason=f"no rule of {self.path or 'the policy'} names it")
+        rule = f"no rule of {self.path or 'the policy'} names it"
+        return Decision(answer=self.otherwise, reason=rule)
 
     def allows_host(self, host: str) -> bool:
         """Say whether the policy lets a dry run send a GET to this host."""

@@ -34,7 +34,7 @@ def policy_from(data: Mapping[str, Any], text: str, path: Path) -> Policy:
             f'{path}: the policy is empty. To deny everything, write [[deny]] tool = "*"; '
             "to let the mode decide, name no policy"
         )
-    allowed = {"caps", "network", *ANSWERS}
+    allowed = {"caps", "network", "otherwise", *ANSWERS}
     for key in data:
         if key not in allowed:
             line = line_of(text, "", key) or line_of(text, key)
@@ -48,8 +48,13 @@ def policy_from(data: Mapping[str, Any], text: str, path: Path) -> Policy:
             line = line_of(text, "", answer) or line_of(text, answer)
             raise ConfigError(f"{place(path, line)}: {answer} must be written [[{answer}]]")
         rules += [_rule(t, answer, i, text, path) for i, t in enumerate(tables)]
+    otherwise = data.get("otherwise", "deny")
+    if otherwise not in ("deny", "ask"):
+        where = place(path, line_of(text, "otherwise") or line_of(text, "", "otherwise"))
+        raise ConfigError(f'{where}: otherwise must be "deny" or "ask", not {otherwise!r}')
     return Policy(
         rules=tuple(rules),
+        otherwise=otherwise,
         caps=_caps(data.get("caps", {}), text, path),
         network=_network(data.get("network", {}), text, path),
         path=str(path),

@@ -156,3 +156,21 @@ def test_a_gate_is_made_from_config_and_policy_files(tmp_path: Path) -> None:
     assert judged(Gate.of("live", tmp_path, NONE, builtin=BUILTIN), "x") == "deny"
     with pytest.raises(ConfigError, match="can't be read"):
         Gate.of("live", tmp_path, tmp_path / "gone.toml", builtin=BUILTIN)
+
+
+@pytest.mark.parametrize(("text", "answer"), [("", "deny"), ('otherwise = "ask"\n', "ask")])
+def test_what_no_rule_names(tmp_path: Path, text: str, answer: str) -> None:
+    path = tmp_path / "policy.toml"
+    path.write_text(text + '[[allow]]\ntool = "shell"\ncommand = "git status"\n')
+    made = Gate.of("gated", tmp_path, path, builtin=BUILTIN)
+    assert judged(made, "shell", command="git status") == "allow"
+    assert judged(made, "shell", command="git push") == answer
+    assert judged(made, "read_file", path="x") == answer
+
+
+@pytest.mark.parametrize("value", ['"allow"', "1", '["ask"]'])
+def test_the_rest_can_not_be_allowed_by_a_word(tmp_path: Path, value: str) -> None:
+    path = tmp_path / "policy.toml"
+    path.write_text(f'otherwise = {value}\n[[allow]]\ntool = "shell"\n')
+    with pytest.raises(ConfigError, match="otherwise must be"):
+        Gate.of("gated", tmp_path, path, builtin=BUILTIN)

@@ -122,8 +122,8 @@ class Policy(Value):
                     return Decision(
                         answer=answer, reason=rule.reason or _SAYS[answer], rule=rule.where
                     )
-        rule = f"no rule of {self.path or 'the policy'} names it"
-        return Decision(answer=self.otherwise, reason=rule)
+        reason = f"no rule of {self.path or 'the policy'} names it"
+        return Decision(answer=self.otherwise, reason=reason)
 
     def allows_host(self, host: str) -> bool:
         """Say whether the policy lets a dry run send a GET to this host."""

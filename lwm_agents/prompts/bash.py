@@ -17,6 +17,8 @@ from tree_sitter import Language, Node, Parser
 _LANGUAGE = Language(tree_sitter_bash.language())
 _LONGEST = 20_000
 """Longer commands, in characters, are not looked into."""
+_DEEPEST, _MOST = 200, 200
+"""Levels of syntax, and commands or words of one, that are looked into as literal."""
 
 
 @dataclass(frozen=True)
@@ -49,12 +51,16 @@ class _NotLiteralError(Exception):
 def literal(text: str) -> tuple[Pipeline, ...] | None:
     """Return the pipelines of a command whose every part is literal, else None."""
     root = _parsed(text)
-    if root is None:
+    if root is None or _too_deep(root):
         return None
     try:
-        return tuple(_pipelines(root, ";"))
+        pipelines = tuple(_pipelines(root, ";"))
     except _NotLiteralError:
         return None
+    commands = [command for pipeline in pipelines for command in pipeline.commands]
+    if len(commands) > _MOST or any(len(command.words) > _MOST for command in commands):
+        return None
+    return pipelines
 
 
 @lru_cache(maxsize=1024)
@@ -85,8 +91,22 @@ def only_reads(text: str, moving: bool = False) -> bool:
 def _parsed(text: str) -> Node | None:
     if len(text) > _LONGEST or "\0" in text:
         return None
-    root = Parser(_LANGUAGE).parse(text.encode("utf-8", "replace")).root_node
+    try:
+        data = text.encode()
+    except UnicodeEncodeError:  # lone surrogates, which no shell is handed
+        return None
+    root = Parser(_LANGUAGE).parse(data).root_node
     return None if root.has_error else root
+
+
+def _too_deep(root: Node) -> bool:
+    level, depth = [root], 0
+    while level:
+        depth += 1
+        if depth > _DEEPEST:
+            return True
+        level = [child for node in level for child in node.children]
+    return False
 
 
 def _text(node: Node) -> str:
@@ -255,8 +275,9 @@ _READERS = frozenset(
         *("zcat", "zgrep"),
     }
 )
+_LONGEST_SED = 500
 _SED_SCRIPT = re.compile(
-    r"[\d,$;p =!dq]*|s(?P<sign>[/|#,]).*?(?P=sign).*?(?P=sign)[gpI\d]*", re.DOTALL
+    r"[\d,$;p =!dq]*|s(?P<sign>[/|#,]).*?(?P=sign).*?(?P=sign)[gpI\d]*", re.DOTALL | re.ASCII
 )
 
 
@@ -275,17 +296,22 @@ def _rough_words(node: Node) -> list[str]:
     return words
 
 
-def _reader(words: list[str], moving: bool = False) -> bool:
+def _reader(words: list[str], moving: bool = False, inner: bool = False) -> bool:
+    """Return whether a command only reads; `inner`: one that another command runs."""
     if not words or words[0] not in _READERS:
         return False
     name, rest = words[0], words[1:]
+    if inner and name in {"find", "xargs"}:
+        return False
     if name == "cd":
         return moving and len(rest) == 1 and rest[0].startswith("/")
     if name == "find":
         if any(re.match(r"-(delete|fprint|fls|ok)", word) for word in rest):
             return False
+        if sum(word in {"-exec", "-execdir"} for word in rest) > 20:
+            return False
         return all(
-            _reader(rest[index + 1 :])
+            _reader(rest[index + 1 :], inner=True)
             for index, word in enumerate(rest)
             if word in {"-exec", "-execdir"}
         )
@@ -293,12 +319,13 @@ def _reader(words: list[str], moving: bool = False) -> bool:
         while rest and rest[0].startswith("-"):
             takes_value = rest[0] in {"-I", "-n", "-L", "-P", "-d", "-s", "-a", "-E"}
             rest = rest[2 if takes_value else 1 :]
-        return not rest or _reader(rest)
+        return not rest or _reader(rest, inner=True)
     if name == "sed":
         scripts = [word for word in rest if not word.startswith("-")][:1]
         options = [word for word in rest if word.startswith("-")]
         quiet = all(option in {"-n", "-E", "-r", "-e", "--quiet"} for option in options)
-        return quiet and bool(scripts) and _SED_SCRIPT.fullmatch(scripts[0]) is not None
+        plain = bool(scripts) and len(scripts[0]) <= _LONGEST_SED
+        return quiet and plain and _SED_SCRIPT.fullmatch(scripts[0]) is not None
     if name in {"awk", "gawk", "mawk"}:
         return not any(re.search(r"[>|]|system|getline|rand|systime|-i\b", word) for word in rest)
     if name == "sort":
@@ -317,4 +344,6 @@ def _reader(words: list[str], moving: bool = False) -> bool:
 def _harmless(redirect: Node) -> bool:
     sign = next((child.type for child in redirect.children if not child.is_named), "")
     target = _text(redirect.children[-1])
-    return sign == "<" or (sign in {">&", "<&"} and target.isdigit()) or target == "/dev/null"
+    if sign == "<" or target == "/dev/null":
+        return True
+    return sign in {">&", "<&"} and re.fullmatch("[0-9]", target) is not None

@@ -10,6 +10,7 @@ import math
 import posixpath
 from collections.abc import Callable, Mapping
 
+from lwm_agents.prompts.certain import unless_odd
 from lwm_agents.prompts.disk import Disk
 from lwm_agents.prompts.reads import command_of, is_read, query_of, repeats
 from lwm_agents.prompts.shell import absolute_cwd, simulate
@@ -36,7 +37,11 @@ def computed(
     `state` is the known state after the trajectory, where the caller has it already; it is not
     changed. The arguments must conform to the tool's input schema.
     """
-    state = state or known_state(trajectory)
+    known = known_state(trajectory) if state is None else state
+    return unless_odd(action.tool, lambda: _computed(trajectory, action, known), None)
+
+
+def _computed(trajectory: Trajectory, action: Action, state: KnownState) -> Observation | None:
     spec = trajectory.tool(action.tool)
     if not is_built_in(spec):
         return None  # other tools have forms and quirks of their own, shells too
@@ -96,7 +101,8 @@ def _left_all_as_it_was(transition: Transition, trajectory: Trajectory, is_read:
     is refused did nothing.
     """
     spec = trajectory.tool(transition.action.tool)
-    if transition.effect == "read" or is_read(transition.action, spec):
+    # Not `effect`: that of a `cd` is "read", and yet what comes after it reads elsewhere.
+    if is_read(transition.action, spec):
         return True
     failed = transition.observation.is_error and transition.observation.error_known
     return failed and command_of(transition.action, spec) is None

@@ -6,6 +6,9 @@ import posixpath
 from dataclasses import dataclass, replace
 from typing import Literal
 
+_LONGEST, _DEEPEST = 1000, 100
+"""Characters and directories of a path beyond which nothing is certain."""
+
 Kind = Literal["file", "directory", "link", "absent"]
 
 
@@ -42,7 +45,7 @@ class Disk:
 
     def key(self, path: str, cwd: str | None = ".") -> str | None:
         """Return the name of `path`, seen from `cwd`, that entries go by; None: can't be sure."""
-        if not path or "\0" in path:
+        if not path or "\0" in path or not _ordinary(path):
             return None
         if not path.startswith("/"):
             if cwd is None:
@@ -171,7 +174,8 @@ class Disk:
         """Take in that nothing is at `key` any more, and that this session took it away."""
         self._unalias(key)
         self.drop_below(key)
-        self._parents(key, True)
+        if self.status(key) != "absent":  # else not even its directory need be there
+            self._parents(key, True)
         self.entries[key] = Entry("absent")
 
     def miss(self, key: str) -> None:
@@ -276,6 +280,13 @@ class Disk:
                 if known is None or known.kind != "directory":
                     return False
         return True
+
+
+def _ordinary(path: str) -> bool:
+    """Return whether a path is of a length and depth that every file system takes."""
+    if len(path) > _LONGEST or path.count("/") > _DEEPEST:
+        return False
+    return max(len(part.encode("utf-8", "replace")) for part in path.split("/")) <= 255
 
 
 def _above(key: str) -> str:

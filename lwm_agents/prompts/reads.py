@@ -18,9 +18,7 @@ _READING_NAMES = re.compile(
 _WRITING_NAMES = re.compile(
     r"create|update|delete|remove|set_|add|write|insert|edit|move|send|cancel|book|post|put|execute"
 )
-_SQL_READ = re.compile(
-    r"\s*\(*\s*(?:select|show|desc|describe|explain|values|with)\b", re.IGNORECASE
-)
+_SQL_READ = re.compile(r"[\s(]*(?:select|show|desc|describe|explain|values|with)\b", re.IGNORECASE)
 # Verbs of other statements. What begins with none of any dialect's is refused as no SQL at all.
 _SQL_OTHER = re.compile(
     r"\W|\s*\b(?:abort|analyze|attach|backup|begin|cache|case|checkpoint|cluster|comment|commit|copy"

@@ -10,6 +10,7 @@ import posixpath
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import permutations
 
 from lwm_agents.prompts.bash import Command, Pipeline, literal, only_reads
 from lwm_agents.prompts.disk import Disk, Kind
@@ -35,6 +36,12 @@ class Answer:
     code: int = 0
 
 
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+"""What a terminal shows as what it does, not as it is."""
+_LARGEST = 200_000
+"""Characters of a file or an output that are worked on."""
+
+
 class _UnsureError(Exception):
     """What happens here does not follow from what is known."""
 
@@ -45,7 +52,7 @@ def simulate(command: str, machine: Machine) -> Answer | None:
     Where it is not certain, `machine` is unchanged.
     """
     pipelines = literal(command)
-    if not pipelines:
+    if not pipelines or _gone(machine):
         return None
     trial = machine.copy()
     try:
@@ -54,6 +61,11 @@ def simulate(command: str, machine: Machine) -> Answer | None:
         return None
     machine.disk, machine.cwd = trial.disk, trial.cwd
     return answer
+
+
+def _gone(machine: Machine) -> bool:
+    """Return whether the shell's directory was removed: the next command runs elsewhere."""
+    return machine.cwd is not None and machine.disk.status(machine.cwd) == "absent"
 
 
 def absorb(command: str, text: str, succeeded: bool | None, machine: Machine) -> None:
@@ -92,55 +104,111 @@ def _run(pipelines: Sequence[Pipeline], machine: Machine) -> Answer:
         if (pipeline.joined == "&&" and code) or (pipeline.joined == "||" and not code):
             continue
         text, code = _pipe(pipeline, machine)
-        printed.append(text)
+        printed.append(_plain(text))
+        if sum(map(len, printed)) > _LARGEST:
+            raise _UnsureError
     return Answer("".join(printed), code)
 
 
+def _plain(text: str) -> str:
+    """Return the text; raises _UnsureError unless a terminal shows it as it is."""
+    if len(text) > _LARGEST or _CONTROL.search(text):
+        raise _UnsureError
+    return text
+
+
 def _pipe(pipeline: Pipeline, machine: Machine) -> tuple[str, int]:
+    if len(pipeline.commands) == 1:
+        return _command(pipeline.commands[0], machine, None)
+    if any(command.words[0] in {"cd", *_CHANGERS} for command in pipeline.commands):
+        raise _UnsureError
+    if any(command.writes for command in pipeline.commands[:-1]):
+        raise _UnsureError
+    # All commands start at once: what one reads may be emptied by then, or not.
+    early = machine.copy()
+    _opened(pipeline.commands[-1], machine)
     text, code = "", 0
     for number, command in enumerate(pipeline.commands):
-        if len(pipeline.commands) > 1 and command.words[0] in {"cd", *_CHANGERS}:
+        stdin = text if number else None
+        if _output(command, machine, stdin) != _output(command, early, stdin):
             raise _UnsureError
-        stdin = command.stdin if command.stdin is not None else (text if number else None)
-        handler = _HANDLERS.get(command.words[0])
-        if handler is None:
-            raise _UnsureError
-        text, code = handler(machine, list(command.words[1:]), stdin)
-        for path, appended in command.writes:
-            if path != "/dev/null":
-                _redirect(machine, path, text, appended)
-            text = ""
+        text, code = _command(command, machine, stdin)
     return text, code
 
 
-def _redirect(machine: Machine, path: str, text: str, appended: bool) -> None:
-    key = _sure_key(machine, path)
-    kind = machine.disk.status(key)
-    entry = machine.disk.entries.get(key)
-    if kind == "file" and entry is not None and entry.made:
-        old = entry.content
-        if appended and old is None:
+def _command(command: Command, machine: Machine, stdin: str | None) -> tuple[str, int]:
+    """Run one command: its redirections are opened first, so it finds their files emptied."""
+    keys = _opened(command, machine)
+    text, code = _output(command, machine, stdin)
+    if not command.writes:
+        return text, code
+    key = keys[-1]
+    if key is not None and text:
+        content = (machine.disk.content(key) or "") + text
+        if len(content) > _LARGEST:
             raise _UnsureError
-        machine.disk.write(key, (old or "") + text if appended else text)
-    elif kind == "absent" and machine.disk.writable(key):
-        machine.disk.write(key, text)
-    else:
+        machine.disk.write(key, content)
+    return "", code
+
+
+def _output(command: Command, machine: Machine, stdin: str | None) -> tuple[str, int]:
+    handler = _HANDLERS.get(command.words[0])
+    if handler is None:
         raise _UnsureError
+    stdin = command.stdin if command.stdin is not None else stdin
+    text, code = handler(machine, list(command.words[1:]), stdin)
+    if len(text) > _LARGEST:
+        raise _UnsureError
+    return text, code
+
+
+def _opened(command: Command, machine: Machine) -> list[str | None]:
+    """Open the files a command's output goes to; return their keys, None for /dev/null."""
+    keys: list[str | None] = []
+    for path, appended in command.writes:
+        if path == "/dev/null":
+            keys.append(None)
+            continue
+        key = _sure_key(machine, path)
+        if _reads(command, key, machine):
+            raise _UnsureError  # `cat a >> a` is refused
+        kind = machine.disk.status(key)
+        entry = machine.disk.entries.get(key)
+        if kind == "file" and entry is not None and entry.made:
+            if not appended:
+                machine.disk.write(key, "")
+            elif entry.content is None:
+                raise _UnsureError
+        elif kind == "absent" and machine.disk.writable(key):
+            machine.disk.write(key, "")
+        else:
+            raise _UnsureError
+        keys.append(key)
+    return keys
+
+
+def _reads(command: Command, key: str, machine: Machine) -> bool:
+    """Return whether a command names the file that its own output goes to."""
+    return any(machine.disk.key(word, machine.cwd) == key for word in command.words[1:])
 
 
 def _sure_key(machine: Machine, path: str) -> str:
     key = machine.disk.key(path, machine.cwd)
-    if key is None:
+    if key is None or (_as_directory(path) and machine.disk.status(key) != "directory"):
         raise _UnsureError
     return key
 
 
+def _as_directory(path: str) -> bool:
+    """Return whether a path can name a directory only, as `a/` and `a/.` do."""
+    return path.rsplit("/", 1)[-1] in {"", ".", ".."}
+
+
 def _file_text(machine: Machine, path: str) -> str:
     content = machine.disk.content(_sure_key(machine, path))
-    # A terminal shows control characters as what they do, not as they are.
-    if content is None or re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", content):
+    if content is None:
         raise _UnsureError
-    return content
+    return _plain(content)
 
 
 Handler = Callable[[Machine, list[str], str | None], tuple[str, int]]
@@ -154,10 +222,15 @@ def _cat(machine: Machine, words: list[str], stdin: str | None) -> tuple[str, in
 
 def _input(machine: Machine, paths: Sequence[str], stdin: str | None) -> str:
     if paths:
-        return "".join(_file_text(machine, path) for path in paths)
+        text = ""
+        for path in paths:
+            text += _file_text(machine, path)
+            if len(text) > _LARGEST:
+                raise _UnsureError
+        return text
     if stdin is None:
         raise _UnsureError
-    return stdin
+    return _plain(stdin)
 
 
 def _lines(text: str) -> list[str]:
@@ -167,9 +240,9 @@ def _lines(text: str) -> list[str]:
 def _head_tail(last: bool) -> Handler:
     def run(machine: Machine, words: list[str], stdin: str | None) -> tuple[str, int]:
         count, rest = 10, words
-        if words and (match := re.fullmatch(r"(?:-n|-)(\d+)", words[0])):
+        if words and (match := re.fullmatch(r"(?:-n|-)([0-9]{1,9})", words[0])):
             count, rest = int(match[1]), words[1:]
-        elif len(words) >= 2 and words[0] == "-n" and words[1].isdigit():
+        elif len(words) >= 2 and words[0] == "-n" and re.fullmatch("[0-9]{1,9}", words[1]):
             count, rest = int(words[1]), words[2:]
         if len(rest) > 1 or any(word.startswith("-") for word in rest):
             raise _UnsureError
@@ -266,6 +339,8 @@ def _printf(_machine: Machine, words: list[str], _stdin: str | None) -> tuple[st
     plain = {"\\n": "\n", "\\t": "\t", "%%": "%"}
     slots = pieces.count("%s")
     rounds = max(1, -(-len(values) // slots)) if slots else 1
+    if rounds * len(form) + sum(map(len, values)) > _LARGEST:
+        raise _UnsureError
     todo = iter(values)
     text = "".join(
         next(todo, "") if piece == "%s" else plain.get(piece, piece)
@@ -352,15 +427,16 @@ def _certain_change(machine: Machine, name: str, words: list[str]) -> bool:
     if options - {"mkdir": {"-p"}, "rm": {"-r", "-f", "-rf", "-fr", "-R"}}.get(name, set()):
         return False
     keys = [disk.key(path, machine.cwd) for path in paths]
-    if not keys or any(key is None for key in keys):
+    if not keys or any(key is None for key in keys) or any(map(_as_directory, paths)):
         return False
     known = [key for key in keys if key is not None]
+    if any(one == other or one.startswith(other + "/") for one, other in permutations(known, 2)):
+        return False  # the first may take away, or make, what the next one names
     kinds = [disk.status(key) for key in known]
     if name == "mkdir":
-        fresh = all(
+        return all(
             kind == "absent" and disk.writable(k) for k, kind in zip(known, kinds, strict=True)
         )
-        return fresh and len(set(known)) == len(known)
     if name == "touch":
         return all(
             (kind == "file" and disk.entries[k].made) or (kind == "absent" and disk.writable(k))
@@ -408,6 +484,8 @@ _HANDLERS: dict[str, Handler] = {
 
 
 def _effects(pipeline: Pipeline, worked: bool, machine: Machine) -> None:
+    if len(pipeline.commands) > 1 and any(command.writes for command in pipeline.commands[:-1]):
+        worked = False
     commands = pipeline.commands
     outcome: tuple[str, int] | None = None
     trial = machine.copy()
@@ -420,6 +498,7 @@ def _effects(pipeline: Pipeline, worked: bool, machine: Machine) -> None:
         return
     for command in commands:
         name, words = command.words[0], list(command.words[1:])
+        _written(machine, command, worked and len(commands) == 1)
         if name == "cd":
             _moved(machine, words, worked)
         elif name in _CHANGERS:
@@ -430,37 +509,41 @@ def _effects(pipeline: Pipeline, worked: bool, machine: Machine) -> None:
             machine.disk.forget_all()
             if name in {".", "source", "eval", "pushd", "popd"}:
                 machine.cwd = None
-        for path, appended in command.writes:
-            if path != "/dev/null":
-                _written(machine, command, path, appended, worked and len(commands) == 1)
 
 
 def _quote(word: str) -> str:
     return "'" + word.replace("'", "'\\''") + "'"
 
 
-def _written(machine: Machine, command: Command, path: str, appended: bool, worked: bool) -> None:
-    key = machine.disk.key(path, machine.cwd)
-    if key is None:
-        machine.disk.forget_all()
+def _written(machine: Machine, command: Command, worked: bool) -> None:
+    """Take in that a command's output went to its files, which were opened before it ran."""
+    disk, here = machine.disk, machine.cwd
+    writes = [(path, appended) for path, appended in command.writes if path != "/dev/null"]
+    keys = [disk.key(path, here) for path, _ in writes]
+    if any(key is None for key in keys):
+        disk.forget_all()
         return
-    if not worked:
-        machine.disk.forget(key)
+    known = [key for key in keys if key is not None]
+    if not worked or any(_as_directory(path) for path, _ in writes):
+        for key in known:
+            disk.forget(key)
         return
-    text: str | None
-    handler = _HANDLERS.get(command.words[0])
+    itself = any(_reads(command, key, machine) for key in known)
+    for key, (_, appended) in zip(known, writes, strict=True):
+        old = "" if disk.status(key) == "absent" or not appended else disk.content(key)
+        disk.write(key, None if itself else old)
+    if itself or not known or command.writes[-1][0] == "/dev/null":
+        return
     try:
-        if handler is None or command.words[0] in {"cd", *_CHANGERS}:
-            raise _UnsureError
-        text = handler(machine, list(command.words[1:]), command.stdin)[0]
+        if command.words[0] in {"cd", *_CHANGERS}:
+            return  # they print nothing when they work
+        text = _output(command, machine, None)[0]
     except _UnsureError:
-        text = None
-    if appended:
-        old = machine.disk.content(key)
-        if machine.disk.status(key) == "absent":
-            old = ""
-        text = None if text is None or old is None else old + text
-    machine.disk.write(key, text)
+        disk.write(known[-1], None)
+        return
+    old = disk.content(known[-1])
+    whole = None if old is None or len(old) + len(text) > _LARGEST else old + text
+    disk.write(known[-1], whole)
 
 
 def _moved(machine: Machine, words: list[str], worked: bool) -> None:
@@ -481,6 +564,11 @@ def _apply(machine: Machine, name: str, words: list[str], worked: bool) -> None:
     if any(key is None for key in keys) or (options and not re.fullmatch(r"[-prRfv]+", options)):
         disk.forget_all()
         return
+    if name in {"rm", "rmdir"} and any(path.rsplit("/", 1)[-1] in {".", ".."} for path in paths):
+        disk.forget_all()
+        return
+    if name == "touch" and any(map(_as_directory, paths)):
+        worked = False
     known = [key for key in keys if key is not None]
     if not worked:
         for key in known:
@@ -500,7 +588,7 @@ def _apply(machine: Machine, name: str, words: list[str], worked: bool) -> None:
                 disk.forget(key)  # a file, a directory or what a link leads to
     elif name in {"rm", "rmdir"}:
         for key in known:
-            if "f" in options and disk.status(key) is None:
+            if "f" in options and disk.status(key) in {None, "absent"}:
                 disk.miss(key)  # -f is content when not even the directory is there
             else:
                 disk.remove(key)
@@ -547,6 +635,8 @@ def _learn(command: str, text: str, succeeded: bool | None, machine: Machine) ->
         return
     one = pipelines[0].commands[0]
     words = one.words
+    if len(text) > _LARGEST and words[0] != "cat":
+        return
     if words == ("pwd",) and re.fullmatch(r"/[^\n]*\n?", text):
         machine.cwd = machine.disk.key(text.rstrip("\n"))
     elif len(words) == 2 and words[0] == "cat" and not words[1].startswith("-") and not one.writes:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from lwm_agents.prompts.bash import literal, only_reads
+from lwm_agents.prompts.certain import unless_odd
 from lwm_agents.prompts.disk import Disk, Kind
 from lwm_agents.prompts.reads import command_of, is_read, query_of
 from lwm_agents.prompts.records import Records, mentioned
@@ -38,6 +39,7 @@ _REAL = frozenset({"executed", "rehearsed", "recalled"})
 _ELSEWHERE = frozenset({"web", "search", "android"})
 """Domains whose tools do not change this machine's files."""
 
+_LONGEST_LISTING = 200_000  # characters
 _SHOWN_CONTENT = 1500  # characters of one known file
 
 
@@ -52,8 +54,27 @@ class KnownState:
     folded: int = 0
 
     def fold(self, transition: Transition, spec: ToolSpec | None) -> None:
-        """Take in the next transition. One that nothing answered changed nothing."""
+        """Take in the next transition. One that nothing answered changed nothing.
+
+        Where taking it in fails, all is forgotten.
+        """
         self.folded += 1
+
+        def work() -> bool:
+            self._fold(transition, spec)
+            return True
+
+        if not unless_odd(f"step {transition.step}", work, False):
+            self._forget()
+
+    def _forget(self) -> None:
+        root = self.machine.disk.root
+        self.machine = Machine(Disk(), None)
+        self.machine.disk.root = root
+        self.tables.reset()
+        self.schemas, self.records = Schemas(), Records()
+
+    def _fold(self, transition: Transition, spec: ToolSpec | None) -> None:
         action, seen = transition.action, transition.observation
         if seen.source == "unanswered":
             return
@@ -83,6 +104,9 @@ class KnownState:
 
         At most `characters` long; "" where nothing is known.
         """
+        return unless_odd(action.tool, lambda: self._rendered(action, spec, characters), "")
+
+    def _rendered(self, action: Action, spec: ToolSpec | None, characters: int) -> str:
         lines = facts(action, spec, self) + self._told(action, spec)
         kept, used = [], 0
         for line in lines:
@@ -182,6 +206,10 @@ class KnownState:
             elif below and below[0] not in "./" and cwd.endswith(f"/{below}"):
                 machine.disk.learn_root(cwd.removesuffix(f"/{below}") or "/")
         key = machine.disk.key(cwd)
+        if key is not None and machine.disk.status(key) == "absent":
+            machine.disk.forget(key)
+            machine.cwd = None  # where the next command runs, its answer will say
+            return
         if key is not None and machine.disk.status(key) != "directory":
             machine.disk.make_directory(key, empty=False, made=False)
         machine.cwd = key
@@ -313,7 +341,7 @@ _OPERATORS: dict[type[ast.operator], Callable[[float, float], float]] = {
 
 def arithmetic(text: str) -> float | int | None:
     """Return the value of a sum of numbers with + - * / and brackets; None for anything else."""
-    if len(text) > 300 or not re.fullmatch(r"[\d\s.+*/()-]*[+*/-][\d\s.+*/()-]*", text):
+    if len(text) > 300 or not re.fullmatch(r"[0-9\s.+*/()-]*[+*/-][0-9\s.+*/()-]*", text):
         return None
     if not re.search(r"\d\s*[+*/-]", text) and not re.search(r"\)\s*[+*/-]", text):
         return None
@@ -354,6 +382,8 @@ def _edited(content: str | None, arguments: dict[str, Json]) -> str | None:
 def _listed(seen: Observation) -> dict[str, Kind] | None:
     """Return the entries a listing shows, None where they can't be told from its text."""
     names: dict[str, Kind] = {}
+    if len(seen.text) > _LONGEST_LISTING:
+        return None
     structured = seen.structured.get("entries") if isinstance(seen.structured, dict) else None
     if isinstance(structured, list):
         for entry in structured:

@@ -70,6 +70,10 @@ SURE = {
     "cat below the working directory": (["write d/a x\n", "$ cd d"], "$ cat a"),
     "up and out": (["write d/e/a x\n", "$ cd d/e", "$ cd .."], "$ cat e/a"),
     "echo": ([], "$ echo 'a  b' c"),
+    "output that goes to the last file": (["write d/a x", "$ echo q > d/x > d/y"], "read d/x"),
+    "what a forced removal does not make": (["list .", "$ rm -rf e/f/g"], "list e"),
+    "a directory with a slash at its end": (["list .", "write d/b x"], "$ ls d/"),
+    "a pipe into a new file": (["write d/a x\n", "list d"], "$ cat d/a | wc -l > d/n"),
     "grep": (["write a red 1\nblue 2\nred 3\n"], "$ grep red a"),
     "grep in vain": (["write a x\n"], "$ grep red a"),
     "count matches": (["write a red 1\nblue 2\nred 3\n"], "$ grep -c red a"),
@@ -169,6 +173,37 @@ UNSURE = {
         [MADE, ROWS, "$ ./x"],
         "query SELECT * FROM item",
     ),
+    "digits of another script": (["write a x\n"], "$ head -n ٣ a"),
+    "a digit that is no number": ([], "$ printf 'a\\n' | head -n ²"),
+    "a number without end": (["write a x\n"], f"$ head -n {'9' * 5000} a"),
+    "a chain of a thousand": ([], "$ " + "true && " * 1200 + "true"),
+    "a path of a thousand directories": ([], "$ [ -e " + "a/" * 1000 + "b ]"),
+    "output that doubles": (
+        ["write d/a xy"],
+        "$ " + "cat d/a d/a > d/b; cat d/b d/b > d/a; " * 40 + "true",
+    ),
+    "a removal named twice": (["write d/a x"], "$ rm d/a d/a"),
+    "a removal of what is inside": (["list .", "write d/e/a x"], "$ rm -r d/e d/e/a"),
+    "a removal of where the shell is": (["$ mkdir d", "$ cd d"], "$ rm -rf ."),
+    "a removal of what is above": (["$ mkdir d", "$ cd d"], "$ rm -rf .."),
+    "a directory removed from within": (["$ mkdir d", "$ cd d", "$ rm -rf ../d"], "$ pwd"),
+    "a file emptied before it is read": (["write d/a hi\n"], "$ cat d/a > d/a"),
+    "what is left of it": (["write d/a hi\n", "$ cat d/a > d/a"], "$ cat d/a"),
+    "a file that grows while it is read": (["write d/a hi\n"], "$ cat d/a >> d/a"),
+    "a pipe that reads what it empties": (["write d/a hi\n"], "$ cat d/a | head > d/a"),
+    "a listing that counts its own output": (["list .", "write d/a x"], "$ ls d | wc -l > d/n"),
+    "a file with a slash": (["write d/a x\n"], "$ cat d/a/"),
+    "a test of a file with a slash": (["write d/a x\n"], "$ test -f d/a/"),
+    "a listing of a file with a slash": (["write d/a x\n"], "$ ls d/a/"),
+    "a touch of a file with a slash": (["write d/a x\n"], "$ touch d/a/"),
+    "a move to a name with a slash": (["list .", "write d/a x\n"], "$ mv d/a d/b/"),
+    "a file with a slash and a dot": (["write d/a x\n"], "$ cat d/a/."),
+    **{
+        f"the control character {ord(sign)}": ([], f"$ echo 'a{sign}b'")
+        for sign in "\r\x1b\x08\x0b\x0c\x1c\x85\x9b"
+    },
+    "words parted by a control character": ([], "$ echo 'a\x1fb' | wc -w"),
+    "a lone surrogate": ([], "$ echo \ud800"),
     "a database before it was seen": ([], "query SELECT 1"),
 }
 
@@ -299,6 +334,13 @@ def test_a_repeated_read_is_pinned() -> None:
 )
 def test_a_write_in_between_unpins(between: str) -> None:
     past = _history(("bash", "ls", "a\n"), ("bash", between, ""))
+    assert repeated(past, _bash("ls")) is None
+
+
+def test_a_read_elsewhere_is_not_pinned_whatever_the_gate_calls_the_move() -> None:
+    past = _history(("bash", "ls", "a\n"), ("bash", "cd sub", ""))
+    moved = past.transitions[1].model_copy(update={"effect": "read"})
+    past = past.model_copy(update={"transitions": (past.transitions[0], moved)})
     assert repeated(past, _bash("ls")) is None
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from real_tools import Scratch, call
 
 from lwm_agents.prompts.bash import literal, only_reads
+from lwm_agents.prompts.computed import computed
 from lwm_agents.prompts.reads import is_read
 from lwm_agents.prompts.state import arithmetic, known_state
 from lwm_agents.values import Action, Json, Observation, ToolSpec, Trajectory, Transition
@@ -319,3 +320,69 @@ def test_taking_a_state_further_is_the_same_as_starting_over() -> None:
     assert further.machine.disk.entries == known_state(past).machine.disk.entries
     assert further.records == known_state(past).records
     assert further.folded == 3
+
+
+NESTED = [
+    "true && " * 9000,
+    "ls; " * 20_000,
+    "(" * 50_000,
+    "$(" * 20_000,
+    "xargs " * 3300,
+    "find . " + "-exec find . " * 1500,
+    "find . " + "-exec awk x " * 1600,
+    "sed 's" + "/" * 9000 + "'",
+    "mkdir " + "a/" * 9000,
+    "touch " + " ".join(f"f{number}" for number in range(3000)),
+    "printf '%s" + "y" * 9000 + "' " + "a " * 4000,
+    "cat <<A\nx\nA\n" * 1500,
+    "echo a > b; cat b b >> c; cat c c >> b; " * 300,
+    " " * 100_000 + "x",
+    "'" * 100_001,
+    "\ud800" * 100,
+]
+
+
+@pytest.mark.parametrize("text", NESTED, ids=range(len(NESTED)))
+@pytest.mark.parametrize("tool", ["shell", "sql_execute", "read_file"])
+def test_nothing_that_a_call_says_can_break_the_state(
+    tool: str, text: str, scratch: Scratch
+) -> None:
+    name = {"shell": "command", "sql_execute": "query", "read_file": "path"}[tool]
+    action = Action(tool=tool, arguments={name: text})
+    seen = Observation(text="", source="executed", structured={"exit_code": 0})
+    past = scratch.trajectory.model_copy(
+        update={
+            "transitions": (
+                Transition(session="s", step=1, action=action, observation=seen),
+                Transition(session="s", step=2, action=action, observation=seen),
+            )
+        }
+    )
+    state = known_state(past)
+    spec = past.tool(tool)
+    assert len(state.render(action, spec, 2000)) <= 2000
+    answer = computed(past, action, state)
+    assert answer is None or answer.source == "imagined"
+    assert is_read(action, spec) in {True, False}
+
+
+def test_a_step_that_can_not_be_read_forgets_all(scratch: Scratch) -> None:
+    made = Action(tool="write_file", arguments={"path": "a", "content": "x"})
+    odd = Action(tool="list_directory", arguments={"path": "."})
+    entries = Observation(text="", source="imagined", structured={"entries": ["no entry"]})
+    past = scratch.trajectory.model_copy(
+        update={
+            "transitions": (
+                Transition(
+                    session="s",
+                    step=1,
+                    action=made,
+                    observation=Observation(text="Wrote 1 bytes to a", source="executed"),
+                ),
+                Transition(session="s", step=2, action=odd, observation=entries),
+            )
+        }
+    )
+    state = known_state(past)
+    assert state.folded == 2
+    assert not state.machine.disk.entries

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
+from lwm_agents.digests import canonical
 from lwm_agents.values import Action, Effect, Value
 
 _UNITS = {
@@ -74,15 +75,31 @@ class Caps(Value):
 def cost_of(action: Action, effects: Collection[Effect]) -> Spent:
     """Return what a call is known to cost before it runs.
 
-    One call; the bytes of text it is given to write; one deletion if it destroys. What a shell
-    command really wrote or removed is known afterwards only: add it to `Spent` then.
+    One call. The bytes of text that a file tool is given to write; of SQL that can do more than
+    read, the bytes of its text and its parameters. One deletion if it destroys; a shell command one
+    for each command in it that destroys and each operand of `rm` (`deletions_in`).
+
+    What a cap can't see: how much a shell command writes, whatever it is; what `rm *`, a folder or
+    a loop removes beyond its words; how many rows SQL changes or deletes.
     """
     written = 0
     for name in ("content", "new_text"):
         text = action.arguments.get(name)
         if isinstance(text, str):
             written += len(text.encode("utf-8", "surrogatepass"))
-    return Spent(calls=1, bytes=written, deletions=1 if "destroy" in effects else 0)
+    deletions = 1 if "destroy" in effects else 0
+    if action.tool == "sql_execute" and set(effects) != {"read"}:
+        for name in ("query", "parameters"):
+            value = action.arguments.get(name, "")
+            text = value if isinstance(value, str) else canonical(value)
+            written += len(text.encode("utf-8", "surrogatepass"))
+    command = action.arguments.get("command")
+    if deletions and action.tool == "shell" and isinstance(command, str):
+        # Imported where needed: the grammar takes a while to load.
+        from lwm_agents.gate.shell_deletions import deletions_in
+
+        deletions = max(deletions, deletions_in(command))
+    return Spent(calls=1, bytes=written, deletions=deletions)
 
 
 def size_from(value: object) -> int | None:

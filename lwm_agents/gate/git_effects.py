@@ -27,13 +27,14 @@ from lwm_agents.values import Effect
 def git_effects(call: Call) -> Found:
     """Return everything a call of git can do."""
     found: set[Effect] = set()
-    rest = list(call.arguments)
-    while rest and (rest[0].value or "").startswith("-"):
-        option = rest.pop(0).value or ""
-        if option in ("-C", "--git-dir", "--work-tree", "--namespace", "-c", "--config-env"):
-            rest = rest[1:]
+    rest, at = call.arguments, 0
+    while at < len(rest) and (rest[at].value or "").startswith("-"):
+        option = rest[at].value or ""
+        valued = option in ("-C", "--git-dir", "--work-tree", "--namespace", "-c", "--config-env")
+        at += 2 if valued else 1
         if option not in ("-C", "--no-pager", "-P", "--version", "--help", "--bare", "-p"):
             found |= UNKNOWN  # -c and --exec-path can name programs to run
+    rest = rest[at:]
     if not rest:
         return frozenset(found | READ)
     subcommand, values = rest[0].value, [word.value for word in rest[1:]]
@@ -90,6 +91,23 @@ def _restore(values: Values) -> Found:
     return WRITE if _has(values, "--staged") and not _has(values, "--worktree", "-W") else DESTROY
 
 
+def _unless(
+    options: Sequence[str], instead: Found, otherwise: Found = WRITE
+) -> Callable[[Values], Found]:
+    """One effect with any of these options, another without; unknown where only Bash can tell."""
+
+    def effects(values: Values) -> Found:
+        if _has(values, *options):
+            return instead
+        return UNKNOWN if None in values else otherwise
+
+    return effects
+
+
+_GIVE_UP = ("--abort", "--skip", "--quit")
+"""These throw away a merge, and what was changed to resolve it."""
+
+
 def _list_or(destroys: Sequence[str], lists: Sequence[str]) -> Callable[[Values], Found]:
     def effects(values: Values) -> Found:
         if _has(values, *destroys):
@@ -136,6 +154,14 @@ _CLOSER: Mapping[str, Callable[[Values], Found]] = {
     "tag": _list_or(("-d", "--delete", "-f", "--force"), ("-l", "--list", "--contains")),
     "config": _config,
     "remote": _remote,
+    "switch": _unless(("-f", "--force", "--discard-changes", "-C", "--force-create"), DESTROY),
+    "read-tree": _unless(("--reset",), DESTROY),
+    "archive": _unless(("--remote",), EXTERNAL | WRITE),
+    "mv": _unless(("-f", "--force"), DESTROY),
+    "rebase": _unless(_GIVE_UP, DESTROY, UNKNOWN),
+    "fsck": _unless(("--lost-found",), WRITE, READ),
+    **dict.fromkeys(("merge", "am", "cherry-pick", "revert"), _unless(_GIVE_UP, DESTROY)),
+    "notes": _words({"list": READ, "show": READ, "remove": DESTROY, "prune": DESTROY}, READ, WRITE),
     "rm": lambda values: WRITE if _has(values, "--cached") else DESTROY,
     "stash": _words({"list": READ, "show": READ, "drop": DESTROY, "clear": DESTROY}, WRITE, WRITE),
     "reflog": _words({"show": READ, "expire": DESTROY, "delete": DESTROY}, READ, UNKNOWN),

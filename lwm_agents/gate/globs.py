@@ -13,10 +13,11 @@ import shlex
 import unicodedata
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
+from functools import lru_cache
 
 from wcmatch import glob
 
-from lwm_agents.gate.shell_call import NO_FILE
+from lwm_agents.gate.shell_call import NO_FILE, Work
 from lwm_agents.gate.shell_effects import command_name
 from lwm_agents.gate.shell_syntax import Command, Script, parse_shell
 from lwm_agents.gate.shell_tables import SHELLS, WRAPPERS
@@ -30,6 +31,10 @@ _PATH_NAME = re.compile(
 )
 
 MAX_NESTING = 5
+"""How often a command line may hold another before a rule that restrains is taken to match."""
+
+MAX_COMMANDS = 500
+"""A line of more commands is not taken apart: no rule allows it unless it spells out the line."""
 
 
 def is_path_argument(name: str) -> bool:
@@ -112,7 +117,8 @@ def _is_absolute(path: str) -> bool:
 def command_parts(text: str) -> tuple[Command, ...] | None:
     """Return the simple commands of a command line; None where they can't all be told."""
     script = parse_shell(text)
-    if script.doubts or not script.commands or _has_more(script):
+    too_many = len(script.commands) > MAX_COMMANDS
+    if script.doubts or not script.commands or too_many or _has_more(script):
         return None
     return script.commands
 
@@ -141,34 +147,56 @@ def command_covers(pattern: str, command: Command) -> bool:
     return any(fnmatchcase(form, pattern) for form in _forms(command))
 
 
-def command_touches(pattern: str, text: str, depth: int = 0) -> bool:
-    """Say whether any command in a line may be the pattern's, looking through wrappers."""
-    parts = parse_shell(text)
-    if parts.doubts or depth > MAX_NESTING or text_touches(pattern, text.strip()):
-        return True
-    return any(_part_touches(pattern, command, depth) for command in parts.commands)
+@lru_cache(maxsize=64)
+def command_touches(pattern: str, text: str) -> bool:
+    """Say whether any command in a line may be the pattern's, looking through wrappers.
 
-
-def _part_touches(pattern: str, command: Command, depth: int) -> bool:
-    words = command.words
-    if not words:
-        return False
-    name = command_name(words[0])
-    if name is None or any(text_touches(pattern, form) for form in _forms(command)):
-        return True
-    if name in WRAPPERS or name in ("find", "fd"):
-        return any(
-            _part_touches(pattern, Command(words[start:]), depth + 1)
-            for start in range(1, len(words))
-            if words[start].value is not None and command_name(words[start]) is not None
-        )
-    if name in SHELLS or name in ("eval", "trap", "su", "ssh"):
-        values = [word.value or "" for word in words[1:]]
-        lines = [*values, command.fed or ""]
-        if name in ("eval", "ssh"):  # these join their words; ssh has a host and options first
-            lines += [" ".join(values[start:]) for start in range(min(len(values), 12))]
-        return any(line and command_touches(pattern, line, depth + 1) for line in lines)
+    A line too long, too deep or too much work to be looked through is taken for one that may.
+    """
+    # Lines that stand in one another (`bash -c`, `eval`), each once: their number can explode.
+    lines, seen, work = [(text, 0)], {text}, Work()
+    while lines:
+        line, depth = lines.pop()
+        script = parse_shell(line) if work.spend(len(line)) else None
+        if script is None or script.doubts or depth > MAX_NESTING:
+            return True
+        if text_touches(pattern, line.strip()):
+            return True
+        for command in script.commands:
+            inner = _lines_in(pattern, command, work)
+            if inner is None:
+                return True
+            lines += [(each, depth + 1) for each in inner if each not in seen]
+            seen |= inner
     return False
+
+
+def _lines_in(pattern: str, command: Command, work: Work) -> set[str] | None:
+    """Return the command lines that a command may run; None where it may be the pattern's itself.
+
+    Behind a wrapper (`sudo`, `find`) the command may begin at any word.
+    """
+    words, lines = command.words, set[str]()
+    wrapped = False
+    for start in range(len(words)):
+        name = command_name(words[start])
+        if start and not wrapped:
+            break
+        if start and name is None:
+            continue
+        part = Command(words[start:], fed=command.fed)
+        size = sum(len(word.text) for word in part.words)
+        if name is None or not work.spend(size):
+            return None
+        if any(text_touches(pattern, form) for form in _forms(part)):
+            return None
+        wrapped = wrapped or name in WRAPPERS or name in ("find", "fd")
+        if name in SHELLS or name in ("eval", "trap", "su", "ssh"):
+            values = [word.value or "" for word in part.words[1:]]
+            lines |= {*values, command.fed or ""}
+            if name in ("eval", "ssh"):  # these join their words; ssh has a host and options first
+                lines |= {" ".join(values[first:]) for first in range(min(len(values), 12))}
+    return lines - {""}
 
 
 def _forms(command: Command) -> Iterator[str]:
@@ -191,7 +219,7 @@ def sql_covers(pattern: str, query: str) -> bool:
 
 
 def sql_touches(pattern: str, query: str) -> bool:
-    """Say whether any statement in the SQL may be the pattern's."""
+    """Say whether any statement in the SQL may be the pattern's; in doubt, or too long, yes."""
     from lwm_agents.gate.sql_effects import DIALECTS, plain_statements
 
     if text_touches(_blanks(pattern), _blanks(query)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from lwm_agents.gate.shell_syntax import Word
 from lwm_agents.values import Effect
@@ -21,17 +21,35 @@ NO_FILE = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "/de
 """What can be written to without a trace."""
 
 
+MAX_WORK = 250_000
+"""How much of one command line is looked at: characters, those in nested lines each time again."""
+
+
+@dataclass
+class Work:
+    """How much may still be looked at; when nothing is left, the answer is unknown."""
+
+    left: int = MAX_WORK
+
+    def spend(self, amount: int) -> bool:
+        """Take the amount off and say whether there was so much."""
+        self.left -= amount
+        return self.left >= 0
+
+
 @dataclass(frozen=True)
 class Call:
     """A program's plain name, its arguments, and the text fed to it where that is known.
 
-    `depth` counts the command lines it is nested in (`bash -c`, `eval`).
+    `depth` counts the command lines it is nested in (`bash -c`, `eval`); `work` is what may still
+    be looked at.
     """
 
     name: str
     arguments: Sequence[Word]
     fed: str | None = None
     depth: int = 0
+    work: Work = field(default_factory=Work)
 
     @property
     def values(self) -> list[str | None]:

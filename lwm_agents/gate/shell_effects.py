@@ -23,11 +23,12 @@ from lwm_agents.gate.shell_call import (
     WRITE,
     Call,
     Found,
+    Work,
     option_effects,
     reduced,
 )
 from lwm_agents.gate.shell_programs import PROGRAMS
-from lwm_agents.gate.shell_syntax import Command, Redirect, Word, parse_shell
+from lwm_agents.gate.shell_syntax import MAX_BYTES, Command, Redirect, Word, parse_shell
 from lwm_agents.gate.shell_tables import (
     ALIASES,
     COMMANDS,
@@ -46,19 +47,27 @@ MAX_DEPTH = 5
 
 _STANDARD_FOLDERS = re.compile(r"/(usr/)?(local/)?s?bin/")
 _LISTS_CODE_IN_NAMES = frozenset({"[", "test", "printf", "read", "let", "readarray", "mapfile"})
-_EMPTY = frozenset({":", "true", "echo -n", "cat /dev/null", "printf ''", 'printf ""', "cat"})
+_SILENT = frozenset({":", "true", "false", "test", "["})
+_FILTERS = frozenset({"cat", "head", "tail", "sort", "uniq", "tr", "cut", "tac", "rev"})
+_EMPTY = frozenset({"echo -n", "cat /dev/null", "printf ''", 'printf ""'})
+_NAMES_VARIABLES = frozenset({"read", "printf", "readarray", "mapfile", "getopts", "let"})
 
 
-def shell_effects(text: str, *, depth: int = 0) -> Found:
-    """Return everything a command line can do; {"read"} where nothing worse was found."""
-    if depth > MAX_DEPTH:
-        return UNKNOWN
+def shell_effects(text: str, *, depth: int = 0, work: Work | None = None) -> Found:
+    """Return everything a command line can do; {"read"} where nothing worse was found.
+
+    Never raises, and takes about a second at most: what is too long, too deep or too much is
+    unknown.
+    """
+    work = work or Work()
+    if depth > MAX_DEPTH or not work.spend(len(text)):
+        return UNKNOWN | _words_to_fear(text)
     script = parse_shell(text)
     found: set[Effect] = set()
     if script.doubts:
         found |= UNKNOWN | _words_to_fear(text)
     for command in script.commands:
-        found |= command_effects(command, depth=depth)
+        found |= command_effects(command, depth=depth, work=work)
     for redirect in script.redirects:
         found |= _redirect_effects(redirect)
     if any(r.operator in (">", ">|", "&>") and _is_file(r) for r in script.bare_redirects):
@@ -71,7 +80,7 @@ def shell_effects(text: str, *, depth: int = 0) -> Found:
 def _words_to_fear(text: str) -> Found:
     """Return what the words of a text would do if they were commands: all there is to go by."""
     found: set[Effect] = set()
-    for word in re.split(r"[\s;|&(){}<>`$'\"]+", text):
+    for word in re.split(r"[\s;|&(){}<>`$'\"]+", text[:MAX_BYTES]):
         if word in COMMANDS:
             found.add(COMMANDS[word].effect)
         if re.match(r"/dev/(tcp|udp)/", word):
@@ -79,21 +88,41 @@ def _words_to_fear(text: str) -> Found:
     return frozenset(found) & (DESTROY | EXTERNAL)
 
 
-def command_effects(command: Command, *, depth: int = 0) -> Found:
+def command_effects(command: Command, *, depth: int = 0, work: Work | None = None) -> Found:
     """Return everything one simple command can do, its redirections apart."""
     found: set[Effect] = set()
     if any(RISKY_VARIABLES.fullmatch(name) for name in command.assigned):
         found |= UNKNOWN
-    empties = " ".join(word.text for word in command.words) in _EMPTY
-    if empties and any(r.operator in (">", ">|", "&>") and _is_file(r) for r in command.redirects):
-        fed = command.fed
-        if command.words[0].text != "cat" or len(command.words) > 1 or fed == "":
-            found |= DESTROY
-    found |= _argv_effects(command.words, command.fed, depth)
+    if _empties(command):
+        found |= DESTROY
+    found |= _argv_effects(command.words, command.fed, depth, work or Work())
     return reduced(found)
 
 
-def _argv_effects(words: Sequence[Word], fed: str | None, depth: int) -> Found:
+def _empties(command: Command) -> bool:
+    """Say whether a command is known to leave a file empty: `: > f`, `tee f < /dev/null`."""
+    words, values = command.words, [word.value for word in command.words]
+    into = [r for r in command.redirects if r.operator in (">", ">|", "&>") and _is_file(r)]
+    nothing = command.fed == "" or any(
+        r.operator == "<" and r.target.value == "/dev/null" for r in command.redirects
+    )
+    if not words:
+        return bool(into)
+    name = values[0]
+    if name == "tee":
+        return nothing and not any(re.match(r"-\w*a|--a", value or "") for value in values)
+    if not into:
+        return False
+    if name in _FILTERS and nothing:
+        return True
+    # `sort f > f`: Bash empties the file before anything reads it.
+    targets = {r.target.value for r in into} - {None}
+    if name not in ("echo", "printf") and not targets.isdisjoint(values):
+        return True
+    return name in _SILENT or " ".join(word.text for word in words) in _EMPTY
+
+
+def _argv_effects(words: Sequence[Word], fed: str | None, depth: int, work: Work) -> Found:
     if not words:
         return READ
     name = command_name(words[0])
@@ -105,9 +134,16 @@ def _argv_effects(words: Sequence[Word], fed: str | None, depth: int) -> Found:
         "$(" in (word.value or "") or "`" in (word.value or "") for word in arguments
     ):
         return UNKNOWN  # Bash evaluates subscripts in variable names: test -v 'a[$(rm x)]'
+    if name in _NAMES_VARIABLES and any(
+        RISKY_VARIABLES.fullmatch(re.split(r"[\[=]", word.value or "", maxsplit=1)[0])
+        for word in arguments
+    ):
+        return UNKNOWN  # read PATH
     if len(arguments) == 1 and arguments[0].value in ("--version", "--help"):
         return READ
-    call = Call(name, arguments, fed, depth)
+    if not work.spend(len(words)):
+        return UNKNOWN
+    call = Call(name, arguments, fed, depth, work)
     if name in PROGRAMS:
         return PROGRAMS[name](call)
     if name in _RUNNERS:
@@ -173,55 +209,59 @@ def _wrapped(call: Call) -> Found:
         found |= WRITE
     rest, doubts = _behind_options(name, call.arguments)
     if doubts:
-        found |= UNKNOWN | _suspects(call.arguments, call.depth)
+        found |= UNKNOWN | _suspects(call.arguments)
     if not rest:
         return frozenset(found) or READ
     if name != "xargs":
-        return _argv_effects(rest, call.fed, call.depth + 1) | found
+        return _argv_effects(rest, call.fed, call.depth + 1, call.work) | found
     # What it reads becomes more words, perhaps options, and stands for the replacement mark.
     mark = next((m[1] for v in values if (m := re.match(r"-[Ii](.*)|--replace=", v or ""))), "")
     if "-I" in values[:-1]:
         mark = values[values.index("-I") + 1] or ""
     inner = [Word("", None) if (mark or "{}") in (word.value or "") else word for word in rest]
-    return _argv_effects([*inner, Word("", None)], None, call.depth + 1) | found
+    return _argv_effects([*inner, Word("", None)], None, call.depth + 1, call.work) | found
 
 
 def _behind_options(name: str, arguments: Sequence[Word]) -> tuple[list[Word], bool]:
     """Return the words of the command a wrapper runs, and whether that is in any doubt."""
     with_value, positional = WRAPPERS[name]
     valued = with_value.split()
-    rest, doubts = list(arguments), False
-    while rest:
-        value = rest[0].value
+    at, doubts = 0, False
+    while at < len(arguments):
+        value = arguments[at].value
         if value is None:
-            return rest, True
+            return list(arguments[at:]), True
         if name in ("env", "sudo", "doas") and re.match(r"[A-Za-z_]\w*=", value):
             doubts = doubts or bool(RISKY_VARIABLES.fullmatch(value.split("=", 1)[0]))
         elif value == "--":
-            return rest[1:], doubts
+            return list(arguments[at + 1 :]), doubts
         elif value.startswith("-") and value != "-":
             shell = name in ("sudo", "doas") and value in ("-s", "-i", "-e")
             attached = any(len(o) == 2 and value.startswith(o) for o in valued)
             known = value.split("=", 1)[0] in valued or value in WRAPPER_FLAGS or attached
             doubts = doubts or shell or not (known or re.fullmatch(r"-\d+", value))
             if value in valued:
-                rest = rest[1:]
+                at += 1
         elif positional:
             positional -= 1
         else:
             break
-        rest = rest[1:]
-    return rest, doubts
+        at += 1
+    return list(arguments[at:]), doubts
 
 
-def _suspects(words: Sequence[Word], depth: int) -> Found:
+def _suspects(words: Sequence[Word]) -> Found:
     """Return what is worst in any command that may begin somewhere in these words."""
     found: set[Effect] = set()
-    for start in range(min(len(words), 20)):
-        name = command_name(words[start])
-        if name in COMMANDS or name == "dd":
-            found |= _argv_effects(words[start:], None, depth + 1) & (DESTROY | EXTERNAL)
-    return frozenset(found)
+    for start, word in enumerate(words):
+        name = command_name(word)
+        if name == "dd":
+            found |= DESTROY
+        elif name is not None and name in COMMANDS:
+            found.add(COMMANDS[name].effect)
+            if start < 20:
+                found |= option_effects(COMMANDS[name].options, Call(name, words[start + 1 :]))
+    return frozenset(found) & (DESTROY | EXTERNAL)
 
 
 def _shell(call: Call) -> Found:
@@ -229,15 +269,15 @@ def _shell(call: Call) -> Found:
         value = word.value
         if value is None:
             return UNKNOWN
-        if re.fullmatch(r"-[a-zA-Z]*c[a-zA-Z]*", value):
+        if re.fullmatch(r"-[a-zA-Z]+", value) and "c" in value:
             rest = [w for w in call.arguments[index + 1 :] if not (w.value or "").startswith("-")]
             if not rest or rest[0].value is None:
                 return UNKNOWN
-            return shell_effects(rest[0].value, depth=call.depth + 1)
+            return shell_effects(rest[0].value, depth=call.depth + 1, work=call.work)
         if not value.startswith("-"):
             return UNKNOWN  # a script file
     if call.fed is not None:
-        return UNKNOWN | shell_effects(call.fed, depth=call.depth + 1)
+        return UNKNOWN | shell_effects(call.fed, depth=call.depth + 1, work=call.work)
     return UNKNOWN
 
 
@@ -246,52 +286,79 @@ def _eval(call: Call) -> Found:
     if any(value is None for value in values):
         # Look at what is written, too: `eval "rm $x"` has no value but says enough.
         known = " ".join(word.value or word.text.strip('"') for word in call.arguments)
-        return UNKNOWN | shell_effects(known, depth=call.depth + 1)
-    return shell_effects(" ".join(value or "" for value in values), depth=call.depth + 1)
+        return UNKNOWN | shell_effects(known, depth=call.depth + 1, work=call.work)
+    return shell_effects(
+        " ".join(value or "" for value in values), depth=call.depth + 1, work=call.work
+    )
 
 
 def _trap(call: Call) -> Found:
     if not call.arguments or call.arguments[0].value in ("-", "", "-p", "-l"):
         return READ
     value = call.arguments[0].value
-    return UNKNOWN if value is None else shell_effects(value, depth=call.depth + 1)
+    return UNKNOWN if value is None else shell_effects(value, depth=call.depth + 1, work=call.work)
 
 
 def _su(call: Call) -> Found:
     found: Found = UNKNOWN
     for option, word in pairwise(call.arguments):
         if option.value in ("-c", "--command") and word.value is not None:
-            found |= shell_effects(word.value, depth=call.depth + 1)
+            found |= shell_effects(word.value, depth=call.depth + 1, work=call.work)
     return found
+
+
+_SSH_VALUED = "BbcDEeFIiJLlmOopQRSWw"
 
 
 def _ssh(call: Call) -> Found:
     """What is destroyed at the other end is destroyed, too."""
-    found = EXTERNAL
-    for start in range(1, min(len(call.arguments), 12)):
-        text = " ".join(word.value or '"$x"' for word in call.arguments[start:])
-        found |= shell_effects(text, depth=call.depth + 1) & DESTROY
+    found: set[Effect] = {"external"}
+    values, at, host = call.values, 0, False
+    while at < len(values):
+        value = values[at]
+        if value is None and not host:
+            # It may be several words: options, the host, and a command.
+            found |= _words_to_fear(" ".join(word.text for word in call.arguments)) & DESTROY
+        if value is not None and re.match(r"-[A-Za-z0-9]", value):
+            if value[1] in "FoEeS":
+                found |= UNKNOWN  # a ProxyCommand or a configuration file runs programs here
+            at += 2 if len(value) == 2 and value[1] in _SSH_VALUED else 1
+        elif host:
+            break
+        else:
+            host, at = True, at + 1
+    text = " ".join(word.value or '"$x"' for word in call.arguments[at:])
+    found |= shell_effects(text, depth=call.depth + 1, work=call.work) & DESTROY
     if call.fed is not None:
-        found |= shell_effects(call.fed, depth=call.depth + 1) & DESTROY
-    return found
+        found |= shell_effects(call.fed, depth=call.depth + 1, work=call.work) & DESTROY
+    return frozenset(found)
+
+
+def _run_inside(call: Call, start: int) -> tuple[list[Word], int]:
+    """Return the command in `-exec COMMAND... ;` or `... {} +`, and where what follows begins."""
+    inner: list[Word] = []
+    for at in range(start, len(call.arguments)):
+        value = call.arguments[at].value
+        if value == ";" or (value == "+" and call.arguments[at - 1].value == "{}"):
+            return inner, at + 1
+        inner.append(Word("", None) if "{}" in (value or "") else call.arguments[at])
+    return inner, len(call.arguments)
 
 
 def _find(call: Call) -> Found:
     found: set[Effect] = {"read"}
     if call.open_ended:
         found |= UNKNOWN
-    for index, word in enumerate(call.arguments):
-        if word.value == "-delete":
+    at = 0
+    while at < len(call.arguments):
+        value, at = call.arguments[at].value, at + 1
+        if value == "-delete":
             found |= DESTROY
-        elif word.value in ("-fprint", "-fprint0", "-fprintf", "-fls"):
+        elif value in ("-fprint", "-fprint0", "-fprintf", "-fls"):
             found |= WRITE
-        elif word.value in ("-exec", "-execdir", "-ok", "-okdir"):
-            inner: list[Word] = []
-            for following in call.arguments[index + 1 :]:
-                if following.value in (";", "+"):
-                    break
-                inner.append(Word("", None) if "{}" in (following.value or "") else following)
-            found |= _argv_effects(inner, None, call.depth + 1) if inner else UNKNOWN
+        elif value in ("-exec", "-execdir", "-ok", "-okdir"):
+            inner, at = _run_inside(call, at)
+            found |= _argv_effects(inner, None, call.depth + 1, call.work) if inner else UNKNOWN
     return frozenset(found)
 
 
@@ -299,11 +366,13 @@ def _fd(call: Call) -> Found:
     found: set[Effect] = {"read"}
     if call.open_ended:
         found |= UNKNOWN
-    for index, word in enumerate(call.arguments):
-        if word.value in ("-x", "-X", "--exec", "--exec-batch"):
-            inner = [*call.arguments[index + 1 :], Word("", None)]
-            found |= _argv_effects(inner, None, call.depth + 1)
-        elif word.value and re.match(r"-[a-zA-Z]*[xX]|--exec", word.value):
+    at = 0
+    while at < len(call.arguments):
+        value, at = call.arguments[at].value, at + 1
+        if value in ("-x", "-X", "--exec", "--exec-batch"):
+            inner, at = _run_inside(call, at)
+            found |= _argv_effects([*inner, Word("", None)], None, call.depth + 1, call.work)
+        elif value and re.match(r"-[a-zA-Z]*[xX]|--exec", value):
             found |= UNKNOWN
     return frozenset(found)
 

@@ -15,6 +15,8 @@ from lwm_agents.gate.shell_call import (
     WRITE,
     Call,
     Found,
+    Work,
+    is_option,
     option_effects,
 )
 from lwm_agents.values import Effect
@@ -23,7 +25,11 @@ from lwm_agents.values import Effect
 def _move(call: Call) -> Found:
     """`mv x /dev/null` and `cp /dev/null x` lose what was there."""
     values = [word.value or "" for word in call.arguments]
-    return DESTROY if any(value in ("/dev/null", "/dev/zero") for value in values) else WRITE
+    lost = any(
+        value in ("/dev/null", "/dev/zero") or is_option(value, "--remove-destination")
+        for value in values
+    )
+    return DESTROY if lost else WRITE
 
 
 def _dd(call: Call) -> Found:
@@ -48,26 +54,26 @@ def _tar(call: Call) -> Found:
         "-F": "unknown",
     }
     first = call.arguments[0].value or "" if call.arguments else ""
-    listing = bool(re.fullmatch(r"-?[tvzjJf]*t[tvzjJf]*", first)) or first == "--list"
+    listing = bool(re.fullmatch(r"-?[tvzjJf]+", first) and "t" in first) or first == "--list"
     found: set[Effect] = {"read" if listing else "write"}
-    if any(re.match(r"[^/]+@?[^/]*:", word.value or "") for word in call.arguments):
+    if any(re.match(r"[^/]+:", word.value or "") for word in call.arguments):
         found |= EXTERNAL
     return frozenset(found | option_effects(options, call))
 
 
 def _rsync(call: Call) -> Found:
     options: dict[str, Effect] = {
-        "--delete": "destroy",
-        "--delete-before": "destroy",
-        "--delete-after": "destroy",
-        "--delete-excluded": "destroy",
         "--remove-source-files": "destroy",
         "--rsh": "unknown",
+        "--rsync-path": "unknown",
+        "--daemon": "unknown",
         "-e": "unknown",
     }
     found: set[Effect] = {"write"}
     if any(":" in (word.value or ":") for word in call.arguments):
         found |= EXTERNAL
+    if any((value or "").startswith("--del") for value in call.values):
+        found |= DESTROY  # --delete, --delete-during, --delete-excluded…
     return frozenset(found | option_effects(options, call))
 
 
@@ -78,8 +84,12 @@ _SAFE_SED = re.compile(
 
 
 def _sed(call: Call) -> Found:
-    """Only scripts that print, delete lines or substitute are known to run and write nothing."""
+    """Only scripts that print, delete lines or substitute are known to run and write nothing.
+
+    In place, one that deletes every line, or prints only what it is told to (`-n`), destroys.
+    """
     found: set[Effect] = {"read"}
+    in_place = quiet = empties = False
     script_seen = False
     skip_value = False
     for word in call.arguments:
@@ -88,16 +98,24 @@ def _sed(call: Call) -> Found:
             found |= UNKNOWN
         elif value.startswith("--in-place") or re.match(r"-[a-zA-Z]*i", value):
             found |= WRITE
+            in_place = True
+            quiet = quiet or bool(re.match(r"-[a-hj-z]*n", value))
         elif re.match(r"-[nrEsuz]*e$|--expression$", value):
             skip_value = True
+            quiet = quiet or "n" in value[:-1]
         elif value.startswith("-"):
+            quiet = quiet or "n" in value
             if not re.fullmatch(r"-[nrEsuz]+|--quiet|--regexp-extended", value):
                 found |= UNKNOWN
         elif skip_value or not script_seen:
             script_seen, skip_value = True, False
             parts = [part.strip() for part in value.split(";") if part.strip()]
-            if not all(_SAFE_SED.fullmatch(part) for part in parts):
+            empties = empties or any(part in ("d", "1,$d") for part in parts)
+            known = sum(map(len, parts)) < 1_000  # the pattern tries every pair of marks
+            if not known or not all(_SAFE_SED.fullmatch(part) for part in parts):
                 found |= UNKNOWN
+    if in_place and (quiet or empties):
+        found |= DESTROY
     return frozenset(found)
 
 
@@ -134,34 +152,39 @@ def _sqlite3(call: Call) -> Found:
     positional: list[str] = []
     found: set[Effect] = set()
     rest = call.values
+    rest.reverse()
     while rest:
-        value = rest.pop(0)
+        value = rest.pop()
         if value is None:
             found |= UNKNOWN
         elif value.startswith("-"):
             option = "-" + value.lstrip("-")
             if option in valued and rest:
-                operand = rest.pop(0)
+                operand = rest.pop()
                 if option == "-cmd" and operand is not None:
-                    found |= _statements(operand)
+                    found |= _statements(operand, call.work)
                 elif option == "-init":
                     found |= UNKNOWN
         else:
             positional.append(value)
     statements = positional[1:] or ([call.fed] if call.fed is not None else [])
     for statement in statements:
-        found |= _statements(statement)
+        found |= _statements(statement, call.work)
     return frozenset(found) if statements else frozenset(found | UNKNOWN)
 
 
-def _statements(text: str) -> Found:
-    if re.search(r"^\s*\.", text, re.M):
+def _statements(text: str, work: Work) -> Found:
+    if re.search(r"^[^\S\n]*\.", text, re.M):
         # A dot-command of the sqlite3 shell: some run programs.
-        harmless = re.fullmatch(r"\s*\.(tables|schema|databases|indexes|dbinfo)\s*[\w.]*\s*", text)
+        harmless = re.fullmatch(
+            r"\.(tables|schema|databases|indexes|dbinfo)(\s+[\w.]+)?", text.strip()
+        )
         return READ if harmless else UNKNOWN
     # Imported here: sqlglot takes a while to load, and few commands hold SQL.
-    from lwm_agents.gate.sql_effects import sql_effects
+    from lwm_agents.gate.sql_effects import sql_effects, tokens_in
 
+    if not work.spend(100 + 60 * tokens_in(text)):  # much slower to read than Bash
+        return UNKNOWN
     return sql_effects(text)
 
 
@@ -188,7 +211,9 @@ def _client(call: Call) -> Found:
             if not _LOCAL_HOST.fullmatch(host):
                 found |= EXTERNAL
     for statement in statements:
-        found |= UNKNOWN if re.search(r"\\[!a-zA-Z]", statement) else _statements(statement)
+        found |= (
+            UNKNOWN if re.search(r"\\[!a-zA-Z]", statement) else _statements(statement, call.work)
+        )
     if not statements:
         found |= UNKNOWN
     return frozenset(found)

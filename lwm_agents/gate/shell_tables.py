@@ -51,20 +51,27 @@ def _first(**effects: str) -> dict[str, Effect]:
 
 
 COMMANDS: Mapping[str, Known] = {
-    # Nothing that can stand in their arguments makes these write.
+    # Nothing that can stand in their arguments makes these write. `cd`, `pushd` and `popd` move the
+    # shell to another folder, where later words mean other files; they change no file themselves.
     **_each(
         ": [ test true false ls dir vdir cat tac head tail wc grep egrep fgrep cut tr paste join "
         "comm nl fold fmt expand unexpand rev od hexdump strings echo pwd cd pushd popd dirs "
         "stat readlink realpath basename dirname whoami id groups users who w last uname uptime "
-        "arch nproc lscpu lsblk lsmem lspci lsusb lsof free df du ps pgrep pstree which type "
+        "arch nproc lscpu lsblk lsmem lspci lsusb free df du ps pgrep pstree which type "
         "whereis printenv seq sleep expr factor numfmt md5sum sha1sum sha224sum sha256sum "
-        "sha384sum sha512sum b2sum cksum sum cmp diff diff3 sdiff base32 base64 basenc zcat "
+        "sha384sum sha512sum b2sum cksum sum cmp diff diff3 base32 base64 basenc zcat "
         "bzcat xzcat zstdcat zgrep zipinfo jq tty locale exit return break continue shift wait "
-        "jobs getopts ulimit umask times logname hostid getconf pathchk tsort column look cal "
-        "vmstat iostat mpstat netstat ss nm objdump readelf size ldd",
+        "getopts ulimit umask times logname hostid getconf pathchk tsort column look cal "
+        "vmstat iostat mpstat netstat objdump readelf size",
         "read",
     ),
     "printf": Known("read", {"-v": "write"}),
+    "ss": Known("read", {"-K": "destroy", "--kill": "destroy", "-D": "write", "--diag": "write"}),
+    "lsof": Known("read", {"-D": "write", "+m": "write"}),
+    "jobs": Known("read", {"-x": "unknown"}),
+    "nm": Known("read", {"--plugin": "unknown"}),
+    "sdiff": Known("read", {"-o": "write", "--output": "write", "--diff-program": "unknown"}),
+    "bat": Known("read", {"--pager": "unknown", "--config-file": "unknown"}),
     "read": Known("read"),
     "set": Known("read"),
     "let": Known("read"),
@@ -78,16 +85,22 @@ COMMANDS: Mapping[str, Known] = {
     "file": Known("read", {"-C": "write", "--compile": "write"}),
     "rg": Known("read", {"--pre": "unknown", "--hostname-bin": "unknown"}),
     "ag": Known("read", {"--pager": "unknown"}),
-    "yq": Known("read", {"-i": "write", "--inplace": "write"}),
+    "yq": Known(
+        "read", {"-i": "write", "--inplace": "write", "-s": "write", "--split-exp": "write"}
+    ),
     "top": Known("unknown"),
     "less": Known("read", {"-o": "write", "-O": "write", "--log-file": "write", "+": "unknown"}),
     "ip": Known("unknown"),
     # Writers: what they change could be written again.
     **_each(
-        "mkdir mkfifo touch tee cp install ln split csplit mktemp patch chmod chown chgrp "
+        "mkdir mkfifo touch tee cp csplit mktemp chmod chown chgrp "
         "setfacl chattr gunzip bunzip2 unxz unzip ar",
         "write",
     ),
+    "install": Known("write", {"-s": "unknown", "--strip-program": "unknown"}),
+    "ln": Known("write", {"-f": "destroy", "--force": "destroy"}),
+    "split": Known("write", {"--filter": "unknown"}),
+    "patch": Known("write", {"-e": "unknown", "--ed": "unknown"}),
     "gzip": Known("write"),
     "bzip2": Known("write"),
     "xz": Known("write"),
@@ -186,7 +199,7 @@ ALIASES: Mapping[str, str] = {
     "podman": "docker", "docker-compose": "docker", "nerdctl": "docker", "pip3": "pip",
     "apt-get": "apt", "aptitude": "apt", "yum": "dnf", "tofu": "terraform", "oc": "kubectl",
     "rsh": "ssh", "gawk": "awk", "mawk": "awk", "nawk": "awk", "gsed": "sed", "fdfind": "fd",
-    "bsdtar": "tar", "gtar": "tar", "mariadb": "mysql", "bat": "cat", "batcat": "cat",
+    "bsdtar": "tar", "gtar": "tar", "mariadb": "mysql", "batcat": "bat",
     "more": "less", "zless": "less", "ripgrep": "rg",
 }  # fmt: skip
 
@@ -222,7 +235,7 @@ WRAPPER_FLAGS = _words(
 """Options of wrappers that take no value; another one puts in doubt where the command begins."""
 
 RISKY_VARIABLES = re.compile(
-    r"PATH|CDPATH|IFS|ENV|BASH_ENV|BASH_FUNC.*|SHELLOPTS|BASHOPTS|PS4|PROMPT_COMMAND|LD_.*|DYLD_.*|GIT_.*|"
+    r"PATH|CDPATH|BASH_CMDS|BASH_ALIASES|IFS|ENV|BASH_ENV|BASH_FUNC.*|SHELLOPTS|BASHOPTS|PS4|PROMPT_COMMAND|LD_.*|DYLD_.*|GIT_.*|"
     r".*PAGER|.*EDITOR|VISUAL|BROWSER|LESS.*|PYTHON.*|PERL.*|RUBY.*|NODE_.*|JAVA_.*|_JAVA.*|"
     r"MAKE.*|CC|CXX|.*_PROXY|.*_proxy|HOME|XDG_.*|TAR_OPTIONS|GREP_OPTIONS|RIPGREP_.*|EXINIT|TERMINFO|GCONV_PATH"
 )
@@ -251,5 +264,6 @@ GIT_OPTIONS: Mapping[str, Effect] = {
     "--upload-pack": "unknown",
     "--receive-pack": "unknown",
     "--exec": "unknown",
+    "--filters": "unknown",
     "--template": "unknown",
 }

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator
 
 import sqlglot
 from sqlglot import exp
@@ -27,7 +26,9 @@ logging.getLogger("sqlglot").addHandler(logging.NullHandler())
 DIALECTS = ("sqlite", "postgres", "mysql")
 """Without a named dialect a text counts for the worst that any of these makes of it."""
 
-MAX_CHARACTERS = 200_000
+MAX_CHARACTERS = 100_000
+MAX_TOKENS = 2_500
+"""Longer SQL is not parsed, which takes long: it is unknown. A text in quotes is one token."""
 
 _READS = (exp.Select, exp.SetOperation, exp.Values, exp.Show, exp.Describe, exp.Table, exp.Subquery)
 
@@ -70,8 +71,13 @@ def sql_effects(text: str, dialect: str | None = None) -> frozenset[Effect]:
     unknown. Never raises.
     """
     found: set[Effect] = set()
+    if len(text) > MAX_CHARACTERS:
+        return frozenset({"unknown"})
     for name in (dialect,) if dialect else DIALECTS:
-        found |= _effects_in(text, name)
+        try:
+            found |= _effects_in(text, name)
+        except RecursionError:
+            found.add("unknown")
     return frozenset(found - {"read"}) or frozenset({"read"})
 
 
@@ -86,11 +92,19 @@ def plain_statements(text: str, dialect: str) -> list[str] | None:
     parsed = _parsed(text, dialect)
     if parsed is None:
         return None
-    return [statement.sql(dialect=dialect, comments=False) for statement in parsed]
+    try:
+        return [statement.sql(dialect=dialect, comments=False) for statement in parsed]
+    except (SqlglotError, RecursionError, ValueError):
+        return None
+
+
+def tokens_in(text: str) -> int:
+    """Return about how many tokens the SQL has."""
+    return len(re.findall(r"'[^']*'|\w+|[^\w\s]", text))
 
 
 def _parsed(text: str, dialect: str) -> list[exp.Expr] | None:
-    if len(text) > MAX_CHARACTERS or "\0" in text:
+    if len(text) > MAX_CHARACTERS or "\0" in text or tokens_in(text) > MAX_TOKENS:
         return None
     try:
         found = sqlglot.parse(text, dialect=dialect)
@@ -111,7 +125,7 @@ def _effects_in(text: str, dialect: str) -> set[Effect]:
         if (count := statements_of(rest, dialect)) is None or count > 1:
             return {"unknown"}
         return {"read"}
-    if match := _PRAGMA.fullmatch(text):
+    if match := _PRAGMA.fullmatch(" ".join(text[:1_000].split()) if len(text) < 1_000 else ""):
         return {"read" if match[1].lower() in _READING_PRAGMAS else "unknown"}
     statements = _parsed(text, dialect)
     if not statements:
@@ -141,9 +155,10 @@ def _node_effect(node: exp.Expr) -> Effect | None:
         case exp.Command():
             return _command_effect(node)
         case exp.Insert():
-            return "write"
+            return "destroy" if _replaces_rows(node) else "write"
         case exp.Update():
-            return "write" if _names_rows(node) else "destroy"
+            where = node.args.get("where")
+            return "write" if where is not None and _names_rows(where.this) else "destroy"
         case exp.Delete() | exp.Drop() | exp.TruncateTable():
             return "destroy"
         case exp.Merge():
@@ -180,7 +195,8 @@ def _command_effect(node: exp.Command) -> Effect:
     if keyword == "VACUUM" and "INTO" not in rest:
         return "write"
     if keyword == "REPLACE" and rest.lstrip().startswith("INTO") and "(" in rest:
-        return "write" if "SELECT" not in rest else "unknown"
+        values = re.search(r"\bVALUES\s*\(", rest) and "SELECT" not in rest
+        return "write" if values else "destroy"
     if keyword in ("DROP", "TRUNCATE"):
         return "destroy"
     if keyword == "ALTER" and re.search(r"\bDROP\b", rest):
@@ -188,38 +204,57 @@ def _command_effect(node: exp.Command) -> Effect:
     return "unknown"
 
 
-def _names_rows(node: exp.Update) -> bool:
-    """Say whether an UPDATE has a WHERE that depends on the row."""
-    where = node.args.get("where")
-    return where is not None and any(True for _ in _columns(where))
+def _names_rows(condition: exp.Expr) -> bool:
+    """Say whether a WHERE holds for the rows of given values only: `id = 3`, `id IN (1, ?)`.
+
+    Anything else may hold for every row: `id > -1`, `id IS NOT NULL`, `a = a`.
+    """
+    match condition:
+        case exp.Paren():
+            return _names_rows(condition.this)
+        case exp.And():
+            return _names_rows(condition.left) or _names_rows(condition.right)
+        case exp.Or():
+            return _names_rows(condition.left) and _names_rows(condition.right)
+        case exp.EQ():
+            left, right = condition.this, condition.expression
+            return _is_value(left, right) or _is_value(right, left)
+        case exp.In():
+            values = condition.expressions
+            return bool(values) and all(_is_value(condition.this, value) for value in values)
+        case _:
+            return False
 
 
-def _columns(where: exp.Expr) -> Iterator[exp.Column]:
-    for condition in where.find_all(exp.Predicate, exp.Column):
-        if isinstance(condition, exp.EQ) and condition.this == condition.expression:
-            continue  # a = a
-        columns = list(condition.find_all(exp.Column))
-        if columns and not _inside_tautology(condition):
-            yield from columns
+def _is_value(column: exp.Expr, value: exp.Expr) -> bool:
+    """Say whether the first is a column and the second a constant or a parameter."""
+    if isinstance(value, exp.Neg):
+        value = value.this
+    if not isinstance(column, exp.Column):
+        return False
+    # SQLite takes "x" for a text where there is no such column, so that "x" = 'x' always holds.
+    quoted = isinstance(column.this, exp.Identifier) and bool(column.this.args.get("quoted"))
+    if quoted and isinstance(value, exp.Literal):
+        return column.name.lower() != str(value.this).lower()
+    numbered = isinstance(value, exp.Column) and re.fullmatch(r"\$\w+", value.name)
+    return bool(numbered) or isinstance(value, exp.Literal | exp.Parameter | exp.Placeholder)
 
 
-def _inside_tautology(node: exp.Expr) -> bool:
-    """Say whether the node lies in `... OR 1` or `a = a`, which hold for every row."""
-    above: exp.Expr | None = node
-    while above is not None and not isinstance(above, exp.Where):
-        if isinstance(above, exp.EQ) and above.this == above.expression:
-            return True
-        if isinstance(above, exp.Or) and any(
-            side.find(exp.Column) is None or _same(side) for side in (above.left, above.right)
-        ):
-            return True
-        above = above.parent
-    return False
+def _replaces_rows(node: exp.Insert) -> bool:
+    """Say whether an INSERT takes away rows it does not list.
 
-
-def _same(side: exp.Expr) -> bool:
-    bare = side.unnest()
-    return isinstance(bare, exp.EQ) and bool(bare.this == bare.expression)
+    REPLACE from a query does; so does a command to an FTS5 index, which is written as an INSERT
+    into a column of the table's own name: `INSERT INTO ft(ft) VALUES ('delete-all')`.
+    """
+    replaces = str(node.args.get("alternative") or "").upper() == "REPLACE"
+    if node.args.get("overwrite") or (
+        replaces and not isinstance(node.args.get("expression"), exp.Values)
+    ):
+        return True
+    schema = node.this
+    return isinstance(schema, exp.Schema) and any(
+        column.name.lower() == schema.this.name.lower() for column in schema.expressions
+    )
 
 
 def _create_effect(node: exp.Create) -> Effect:

@@ -42,6 +42,7 @@ class Remembering:
         self._answers: dict[tuple[Message, ...] | str, Completion] = {}
         self.asked = 0
         self.name, self.context, self.local = engine.name, engine.context, engine.local
+        self.prefills = engine.prefills
 
     async def complete(
         self, messages: Messages, *, sampling: Sampling, schema: dict[str, Json] | None = None

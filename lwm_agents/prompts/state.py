@@ -25,7 +25,7 @@ from lwm_agents.shorten import shorten
 from lwm_agents.tools.database import DATABASE_TOOLS, render
 from lwm_agents.tools.files import FILE_TOOLS
 from lwm_agents.tools.shell import SHELL_SPEC
-from lwm_agents.tools.sqlite import Rows
+from lwm_agents.tools.sqlite import ROW_LIMIT, Rows
 from lwm_agents.values import Action, Json, Observation, ToolSpec, Trajectory, Transition
 
 BUILT_IN = {tool.spec.name: tool.spec.hash for tool in (*FILE_TOOLS, *DATABASE_TOOLS)} | {
@@ -271,7 +271,9 @@ class KnownState:
             structured = seen.structured if isinstance(seen.structured, dict) else {}
             listed = structured.get("tables")
             if isinstance(listed, list) and not failed:
-                self.tables.saw_schema([str(table.get("name")) for table in listed])
+                names = [str(table.get("name")) for table in listed]
+                whole = real and len(names) < ROW_LIMIT and not seen.text.endswith(" more]\n")
+                self.tables.saw_schema(names, seen.text, whole=whole)
             return
         if not isinstance(query, str):
             return

@@ -14,8 +14,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 
+from lwm_agents.prompts.statements import Statement, folded, statement_of
 from lwm_agents.tools.database import render
-from lwm_agents.tools.sqlite import Rows, SqlError, leading_verbs, read_rows, write_rows
+from lwm_agents.tools.sqlite import Rows, SqlError, leading_verbs, quoted, read_rows, write_rows
 from lwm_agents.values import Json
 
 _LARGEST = 4 << 20
@@ -36,14 +37,8 @@ _SURE_ERRORS = re.compile(
     r"|CHECK constraint failed|near |incomplete input|datatype mismatch|misuse of aggregate"
     r"|table \S+ (?:has|already exists)|\d+ values for \d+ columns"
 )
-_NEW = re.compile(
-    r"\s*create\s+(?:unique\s+)?(?P<kind>table|view|index|trigger)\s+"
-    r"(?P<careful>if\s+not\s+exists\s+)?[\"'`\[]?(?P<name>\w+)",
-    re.IGNORECASE,
-)
-_GONE = re.compile(
-    r"\s*drop\s+(?:table|view)\s+(?:if\s+exists\s+)?[\"'`\[]?(?P<name>\w+)", re.IGNORECASE
-)
+# Errors that the parser gives before it looks at any name.
+_SYNTAX_ERRORS = re.compile(r"near |incomplete input|unrecognized token")
 
 
 @dataclass(frozen=True)
@@ -60,21 +55,24 @@ class TableFacts:
 class Tables:
     """The known tables. `image` is their database; `absent` names that certainly stand for nothing.
 
-    `listed`: all names there are, once a schema showed them. `alive`: the database exists.
+    `listed`: the names of all tables, views and indexes, once a schema showed them. `alive`: the
+    database exists. `untriggered`: it has no triggers but those in the image.
     """
 
     image: bytes = b""
     absent: set[str] = field(default_factory=set)
     listed: set[str] | None = None
     alive: bool = False
+    untriggered: bool = False
 
     def reset(self) -> None:
         """Take in that anything may have changed."""
-        self.image, self.absent, self.listed = b"", set(), None
+        self.image, self.absent, self.listed, self.untriggered = b"", set(), None, False
 
     def copy(self) -> Tables:
         """Return tables that can change without changing these."""
-        return Tables(self.image, set(self.absent), self.listed and set(self.listed), self.alive)
+        listed = None if self.listed is None else set(self.listed)
+        return Tables(self.image, set(self.absent), listed, self.alive, self.untriggered)
 
     def answer(self, query: str, parameters: Json, *, writes: bool) -> Rows | str | None:
         """Return what a statement gives, or its error message; None where that is not certain.
@@ -86,12 +84,33 @@ class Tables:
         verb = (leading_verbs(query) or [""])[0]
         if writes and verb in {"SELECT", "VALUES", "WITH", "PRAGMA", "REINDEX"}:
             return None
-        new = _NEW.match(query)
-        if new and not self._has(new["name"]):
-            sure_kind = new["kind"].lower() in {"table", "view"}
-            if not (sure_kind and self._certainly_absent(new["name"])):
-                return None
-        return self._replay(query, parameters, writes)
+        statement = statement_of(query)
+        if statement is not None and self._follows(statement, writes):
+            return self._replay(query, parameters, writes)
+        if verb in {"CREATE", "DROP", "ALTER"}:
+            return None
+        wrong = self.copy()._replay(query, parameters, writes)
+        return wrong if isinstance(wrong, str) and _SYNTAX_ERRORS.match(wrong) else None
+
+    def _follows(self, statement: Statement, writes: bool) -> bool:
+        """Return whether what a statement does hangs on what is known alone."""
+        name, kind = statement.name, statement.kind
+        known = self._objects()
+        there = name in known
+        if statement.verb == "CREATE":
+            if kind in {"INDEX", "TRIGGER"}:
+                return known.get(name) == kind
+            return there or self._certainly_absent(name)
+        if statement.verb == "DROP":
+            if kind in {"INDEX", "TRIGGER"}:
+                return known.get(name) == kind
+            return there or self._certainly_absent(name)
+        if statement.verb == "ALTER":
+            # Renaming and dropping read every view and trigger that there is.
+            return there and (statement.action == "ADD" or self._whole(known))
+        if name:
+            return there or self._certainly_absent(name)
+        return not writes
 
     def absorb(self, query: str, parameters: Json, observed: str | None, failed: bool) -> None:
         """Take in a writing statement that ran.
@@ -99,25 +118,65 @@ class Tables:
         `observed` is what it printed, None where that was itself only imagined.
         """
         self.alive = self.alive or not failed
-        if not _sure(query, parameters):
-            if not failed and not self._touches_nothing_known(query):
-                self.reset()
+        statement = statement_of(query)
+        if statement is None or not _sure(query, parameters):
+            self._absorb_unclear(statement, failed)
             return
-        new, gone = _NEW.match(query), _GONE.match(query)
-        unknown = new is not None and not self._has(new["name"])
-        if new and unknown and new["careful"] and not self._certainly_absent(new["name"]):
-            return  # it may have been there before, with rows
-        if gone and not self._has(gone["name"]):
+        known = self._objects()
+        there = statement.name in known
+        if statement.verb == "CREATE" and not there:
+            if statement.kind in {"TABLE", "VIEW"}:
+                doubtful = failed or statement.careful
+                if doubtful and not self._certainly_absent(statement.name):
+                    self._maybe(statement.name)  # it may have been there before, with rows
+                    return
+            elif statement.careful and not failed and not self._whole(known):
+                self.reset()  # one of that name may have been there, on another table
+                return
+        if statement.verb == "DROP" and not there:
             if not failed:
-                self._note(query)
+                self._note(statement)
+            return
+        if statement.name and statement.verb not in {"CREATE", "DROP"} and not there:
+            if not failed:
+                self._wrote_unknown(statement)
+            return
+        if statement.verb in {"SELECT", "VALUES"}:
             return
         rows = self._replay(query, parameters, writes=True)
         if isinstance(rows, Rows):
             same = observed is None or observed.strip() == render(rows).strip()
             if failed or not same:
                 self.reset()  # what happened differs from what had to: something else is there
-        elif not failed and not self._touches_nothing_known(query):
+        elif not failed:
+            if statement.verb == "CREATE" and statement.kind in {"TABLE", "VIEW"} and not there:
+                self._maybe(statement.name)
+            else:
+                self.reset()
+
+    def _absorb_unclear(self, statement: Statement | None, failed: bool) -> None:
+        """Take in a statement that can't be run again here."""
+        if statement is None or statement.verb != "CREATE":
+            if not failed:
+                self.reset()
+            return
+        if statement.kind in {"TABLE", "VIEW"} and statement.name not in self._objects():
+            self._maybe(statement.name)
+        elif not failed:
             self.reset()
+
+    def _maybe(self, name: str) -> None:
+        """Take in that something of this name may be there, with any content."""
+        self.absent.discard(name)
+        if self.listed is not None:
+            self.listed.add(name)
+
+    def _wrote_unknown(self, statement: Statement) -> None:
+        """Take in a change of a table that is not known: its triggers may write to any other."""
+        if statement.verb == "ALTER" or self._certainly_absent(statement.name):
+            self.reset()
+        elif not self.untriggered:
+            self.image = b""
 
     def _replay(self, query: str, parameters: Json, writes: bool) -> Rows | str | None:
         """Run a statement on the known tables: its rows, its error where sure, or None."""
@@ -138,15 +197,28 @@ class Tables:
         if len(image) > _LARGEST:
             return None
         self.image = image
-        self._note(query)
+        statement = statement_of(query)
+        if statement is not None:
+            self._note(statement)
         return rows
 
-    def saw_schema(self, names: Sequence[str]) -> None:
-        """Take in the names of all tables and views."""
+    def saw_schema(self, names: Sequence[str], text: str = "", *, whole: bool = True) -> None:
+        """Take in the names of all tables and views, and the statements that made them.
+
+        `whole`: they are all that there is.
+        """
         self.alive = True
-        self.listed = {name.lower() for name in names}
-        if self.listed != self.listed | {name.lower() for name in self.names()}:
+        listed = {folded(name) for name in names}
+        known = self._objects()
+        if not {name for name, kind in known.items() if kind in {"TABLE", "VIEW"}} <= listed:
             self.reset()
+        self.absent -= listed
+        if not whole:
+            self.listed, self.untriggered = None, False
+            return
+        made = [statement_of(part) for part in text.split(";\n")]
+        self.listed = listed | {one.name for one in made if one is not None}
+        self.untriggered = "trigger" not in text.lower()
 
     def names(self) -> list[str]:
         """Return the names of the known tables, in the order they were made."""
@@ -161,16 +233,35 @@ class Tables:
 
     def facts(self, rows: int = 20) -> list[TableFacts]:
         """Return what is known of each table, with at most so many rows."""
+        names = self.names()
+        if not names:
+            return []
         found = []
-        for name in self.names():
-            quoted = '"' + name.replace('"', '""') + '"'
-            with closing(self._open()) as connection:
-                count = connection.execute(f"SELECT count(*) FROM {quoted}").fetchone()[0]
-                cursor = connection.execute(f"SELECT * FROM {quoted} LIMIT {int(rows)}")
+        with closing(self._open()) as connection:
+            for name in names:
+                count = connection.execute(f"SELECT count(*) FROM {quoted(name)}").fetchone()[0]
+                cursor = connection.execute(f"SELECT * FROM {quoted(name)} LIMIT {int(rows)}")
                 columns = tuple(column[0] for column in cursor.description)
                 shown = render(Rows(columns, tuple(cursor.fetchall()), count))
-            found.append(TableFacts(name, columns, count, shown))
+                found.append(TableFacts(name, columns, count, shown))
         return found
+
+    def _objects(self) -> dict[str, str]:
+        """Return the kind of each known name: TABLE, VIEW, INDEX or TRIGGER.
+
+        A trigger may share a table's name; the table's counts.
+        """
+        if not self.image:
+            return {}
+        with closing(self._open()) as connection:
+            found = connection.execute(
+                "SELECT name, upper(type) FROM sqlite_master ORDER BY type = 'trigger' DESC"
+            ).fetchall()
+        return {folded(name): kind for name, kind in found}
+
+    def _whole(self, known: Mapping[str, str]) -> bool:
+        """Return whether the known tables are all that the database has, and so its triggers."""
+        return self.listed is not None and self.listed <= set(known)
 
     def _open(self) -> sqlite3.Connection:
         connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
@@ -178,11 +269,8 @@ class Tables:
             connection.deserialize(self.image)
         return connection
 
-    def _has(self, name: str) -> bool:
-        return name.lower() in (known.lower() for known in self.names())
-
     def _certainly_absent(self, name: str) -> bool:
-        name = name.lower()
+        name = folded(name)
         return name in self.absent or (self.listed is not None and name not in self.listed)
 
     def _sure_error(self, message: str) -> str | None:
@@ -191,22 +279,16 @@ class Tables:
         missing = re.fullmatch(r"no such table: (\w+)", message)
         return message if missing and self._certainly_absent(missing[1]) else None
 
-    def _note(self, query: str) -> None:
-        if new := _NEW.match(query):
-            self.absent.discard(new["name"].lower())
+    def _note(self, statement: Statement) -> None:
+        """Take in which name a statement that worked has brought or taken."""
+        if statement.verb == "CREATE":
+            self._maybe(statement.name)
+        elif statement.verb == "DROP" and statement.kind in {"TABLE", "VIEW"}:
+            self.absent.add(statement.name)
             if self.listed is not None:
-                self.listed.add(new["name"].lower())
-        elif gone := _GONE.match(query):
-            self.absent.add(gone["name"].lower())
-            if self.listed is not None:
-                self.listed.discard(gone["name"].lower())
-        elif (leading_verbs(query) or [""])[0] == "ALTER":
+                self.listed.discard(statement.name)
+        elif statement.verb == "ALTER":
             self.absent, self.listed = set(), None  # a name may have gone and another come
-
-    def _touches_nothing_known(self, query: str) -> bool:
-        """Return whether no known table is so much as named, so none can have changed."""
-        words = {word.lower() for word in re.findall(r"\w+", query)}
-        return not any(name.lower() in words for name in self.names())
 
 
 def _sure(query: str, parameters: Json) -> bool:

@@ -16,7 +16,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 
 import tree_sitter_bash
 from tree_sitter import Language, Node, Parser
@@ -24,7 +24,7 @@ from tree_sitter import Language, Node, Parser
 MAX_BYTES = 50_000
 """Longer texts are not parsed: nobody reads them before approving, either."""
 
-MAX_NODES = 20_000
+MAX_NODES = 10_000
 """Of a text with more parts than this (words, signs, lists) only the first are read."""
 
 
@@ -80,6 +80,7 @@ class _Found:
     plain_bodies: bool = False  # a here-document that is not expanded holds `[` and code
 
 
+@lru_cache(maxsize=16)  # a gate asks for the same line once for every rule
 def parse_shell(text: str) -> Script:
     """Return what the text says. Never raises: what can't be parsed is a doubt."""
     try:

@@ -194,7 +194,7 @@ def _command_effect(node: exp.Command) -> Effect:
     rest = (node.expression.name if isinstance(node.expression, exp.Expr) else "").upper()
     if keyword == "VACUUM" and "INTO" not in rest:
         return "write"
-    if keyword == "REPLACE" and rest.lstrip().startswith("INTO") and "(" in rest:
+    if keyword == "REPLACE" and rest.lstrip().startswith("INTO"):
         values = re.search(r"\bVALUES\s*\(", rest) and "SELECT" not in rest
         return "write" if values else "destroy"
     if keyword in ("DROP", "TRUNCATE"):

@@ -11,6 +11,7 @@ import pytest
 from lwm_agents.errors import ConfigError
 from lwm_agents.gate import Caps, Gate, Policy, Spent, cost_of, default_decision
 from lwm_agents.gate.caps import size_from
+from lwm_agents.gate.effects import effects_of
 from lwm_agents.gate.policy import Rule
 from lwm_agents.values import Action, Effect, Json, Mode, ToolAnnotations, ToolSpec
 
@@ -174,3 +175,40 @@ def test_the_rest_can_not_be_allowed_by_a_word(tmp_path: Path, value: str) -> No
     path.write_text(f'otherwise = {value}\n[[allow]]\ntool = "shell"\n')
     with pytest.raises(ConfigError, match="otherwise must be"):
         Gate.of("gated", tmp_path, path, builtin=BUILTIN)
+
+
+@pytest.mark.parametrize(
+    ("command", "deletions"),
+    [
+        ("ls", 0),
+        ("rm a", 1),
+        ("rm q1; rm q2; rm q3", 3),
+        ("rm -rf a b c", 3),
+        ("sudo rm a b", 2),
+        ("bash -c 'rm a b; rm c'", 3),
+        ("eval 'rm a'; git reset --hard; > f", 3),
+        ("find . -delete && ls", 1),
+        ("rm 'a", 1),
+    ],
+)
+def test_a_shell_command_costs_a_deletion_for_all_it_names(command: str, deletions: int) -> None:
+    action = Action(tool="shell", arguments={"command": command})
+    effects = effects_of(action, None, builtin=True)
+    assert cost_of(action, effects).deletions == deletions
+
+
+def test_sql_that_can_write_costs_its_text_and_parameters() -> None:
+    query = "INSERT INTO t VALUES (?)"
+    action = Action(tool="sql_execute", arguments={"query": query, "parameters": ["z" * 1000]})
+    cost = cost_of(action, {"write"})
+    assert cost.bytes == len(query) + len('["') + 1000 + len('"]')
+    assert cost_of(Action(tool="sql_execute", arguments={"query": "SELECT 1"}), {"read"}).bytes == 0
+
+
+def test_a_cap_stops_several_deletions_in_one_line_and_large_sql() -> None:
+    caps = Policy(caps=Caps(bytes=10, deletions=1))
+    limited = Gate(mode="live", builtin=frozenset({"shell", "sql_execute"}), user=caps)
+    assert judged(limited, "shell", command="rm q1") == "allow"
+    assert judged(limited, "shell", command="rm q1; rm q2; rm q3") == "deny"
+    query = "INSERT INTO t VALUES (?)"
+    assert judged(limited, "sql_execute", query=query, parameters=["z" * 1000]) == "deny"

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lwm_agents.gate.shell_effects import shell_effects
+from lwm_agents.gate.shell_syntax import parse_shell
 
 EXACT = {
     "read": [
@@ -32,7 +33,7 @@ EXACT = {
         "dd if=a of=/dev/null", "ls \\\n -la", "x=$(cat a); echo $x", "diff <(ls a) <(ls b)",
         "trap - INT", "true", "if ls; then echo a; else echo b; fi", "(cd a; ls)", "{ ls; pwd; }",
         "! grep -q x a", "case $1 in a) ls;; *) pwd;; esac", "f() { ls; }", "du -sh * | sort -h",
-        "systemctl status nginx", "dpkg -l", "jq .name package.json",
+        "systemctl status nginx", "ss -tln", "ssh_key=1; x='a b'; echo $((1 + 2))", "pushd a", "popd", "dpkg -l", "jq .name package.json",
     ],
     "write": [
         "touch a", "mkdir -p a/b", "cp a b", "mv a b", "echo x > a.txt", "echo x >> a.txt",
@@ -43,7 +44,8 @@ EXACT = {
         "tar xzf a.tgz", "unzip a.zip", "find . -fprint out", "find . -exec touch {} ';'",
         "find . -name x | xargs touch", "sqlite3 shop.db 'INSERT INTO t VALUES (1)'", "ls &> log",
         "ls >| log", "ls 2> err.txt", "uniq a b", "xxd -r a b", "patch -p1 < a.diff",
-        "for f in a b; do touch $f; done", "rsync -a src/ dst/", "tree -o out",
+        "for f in a b; do touch $f; done", "rsync -a src/ dst/", "tree -o out", "git switch dev", "git merge dev",
+        "split -l 3 a", "cp -f a b", "tee a < b", "sed -i 3d a", "git read-tree HEAD", "git archive HEAD", "ln -s a b",
     ],
     "destroy": [
         "rm a", "rm -rf /", "sudo rm -rf /", "command rm a", "\\rm a", "'rm' a", '"rm" a', 'r"m" a',
@@ -71,7 +73,12 @@ EXACT = {
         "psql -c 'DROP TABLE t'", "psql shop --command='TRUNCATE t'", "mysql -e 'DROP DATABASE d'",
         "dropdb shop", "crontab -r", "pip uninstall -y x", "systemctl stop nginx", "shutdown now",
         "rsync -a --delete a/ b/", "tar czf a.tgz --remove-files src", "zip -m a.zip b", "npm uninstall x",
-        "redis-cli FLUSHALL", "apt remove x",
+        "redis-cli FLUSHALL", "apt remove x", "git switch -f main", "git switch --discard-changes main",
+        "git switch --discard main", "git switch -C x", "git read-tree --reset -u HEAD", "git merge --abort",
+        "git am --abort", "git cherry-pick --skip", "git revert --abort", "git rebase --abort", "git mv -f a b",
+        "rsync --delete-during a/ b/", "rsync --del a/ b/", "rsync --delete-missing-args a/ b/", "tee f </dev/null",
+        "tee f b <<< ''", "false > f", "cat </dev/null >f", "sort f > f", "sed -i d f", "sed -i '1,$d' f", "sed -n -i p f",
+        "ln -sf /dev/null f", "ln -snf a b", "ln --force a b", "ss -K dst 1.2.3.4", "ss --kill", "cp --remove-destination a b",
     ],
     "external": [
         "curl https://example.com", "wget x", "ssh host ls", "scp a host:",
@@ -95,6 +102,16 @@ EXACT = {
 
 AT_LEAST = {
     "unknown": [
+        "split --filter='touch P5' /etc/passwd", "split --fil=x a", "install -s --strip-program=x a b", "jobs -x rm a",
+        "nm --plugin x.so a", "bat --pager 'rm x' a", "rsync --rsync-path x a b", "ssh -o ProxyCommand=x h", "patch --ed a",
+        "declare -i x='a[$(touch P)]'", "typeset -i x; x=3", "local -n x=y", "readonly -in x=1", "declare \"-i\" x=1",
+        "declare $X", "declare -A BASH_CMDS", "BASH_CMDS[ls]=/tmp/x; ls", "read PATH < a", "for PATH in /tmp; do ls; done",
+        "echo ${PATH:=/tmp}; ls", "x='a[$(touch P)]'; echo $((x))", "x='a[$(touch P)]'; [[ $x -eq 1 ]]",
+        "x='a[$(touch P)]'; [ -v \"$x\" ]", "y=(1 2); echo ${y['a[$(touch P)]']}", "x=a\\[\\$\\(touch\\ P\\)\\]; echo $((x))",
+        "x=\"a[\\$(touch P)]\"; echo $((x))", "x=$'a[\\x24(touch P)]'; echo $((x))", "x='a['; y='$(touch P)]'; echo $(($x$y))",
+        "x=('a[`touch P`]'); echo $((x))", "for x in 'a[$(touch P)]'; do echo $((x)); done", "echo $((a['$(touch P)']))",
+        "read x <<< 'a[$(touch P)]'; echo $((x))", "set -- 'a[$(touch P)]'; echo $(($1))", "((x = 'a[$(touch P)]'))",
+        "read x <<'EOF'\na[$(touch P)]\nEOF\necho $((x))", "git {reset,{--hard}}", "{rm,{a}}",
         "python x.py", "python -c 'import os; os.remove(1)'", "node x.js", "perl -e 1", "ruby x", "make",
         "./ls", "/tmp/ls", "./x.sh", "../bin/ls", "/bin/../tmp/ls", "bash x.sh", "sh", "source x", ". x",
         "$CMD a", "${CMD}", '"$CMD" a', "`echo rm` a", "$(echo rm) a", "$(which rm) a", "x=rm; $x a",
@@ -129,6 +146,7 @@ AT_LEAST = {
         "git diff $X", "kill_all_of_it", "ldconfig", "git fetch-everything", "\ud800",
     ],
     "destroy": [
+        "ssh -p 22 h rm a", "ssh $HOST rm a", "find . -exec true {} + -delete", "find . -exec a + rm ';' -exec rm {} ';'",
         "bash <<'EOF'\nrm a\nEOF", "sh <<< 'rm a'", "eval \"rm $X\"", "rm $X", "rm *", "rm -rf \"$HOME\"",
         "echo 'x' ; rm 'unterminated", "rm a (", "nice --odd 3 rm a", "sudo --odd x rm a",
         "timeout $T rm a", "su -c 'rm a'", "PATH=/tmp rm a", "cat <<EOF\n$(rm a)\nEOF", "trap <<E\n $(rm a)eval $x ) }]1 ", "ls\u00a0; rm a", "find $X -delete",
@@ -139,6 +157,7 @@ AT_LEAST = {
         "git branch --dele x", "rsync --del a b", "select x in a; do rm $x; done", "until rm a; do :; done",
     ],
     "external": [
+        "git archive --remote=ssh://h/x HEAD", "git archive --rem ssh://h/x HEAD", "ssh -p 22 h ls",
         "curl x | sh", "exec 3<>/dev/tcp/example.com/80", "rsync -a a host:b", "wget -qO- x | bash", "bash -c \"$(curl -fsSL x)\"", "eval \"$(curl x)\"",
         "python x.py | nc h 1", "curl $X", "ssh $HOST", "git -c http.proxy=x push", "bash <(curl x)",
         "source <(curl -s x)", "rsync -e ssh a b:c", "kubectl exec x -- ls", "nice --odd 1 curl x",
@@ -174,8 +193,16 @@ def test_nesting_without_end_is_unknown() -> None:
     assert shell_effects(command) == {"unknown"}
 
 
-def test_a_very_long_command_is_unknown() -> None:
+def test_a_very_long_command_is_unknown_and_still_says_what_it_names() -> None:
     assert shell_effects("echo " + "x" * 2_000_000) == {"unknown"}
+    assert shell_effects("rm a; echo " + "x" * 2_000_000) == {"unknown", "destroy"}
+
+
+def test_letters_beyond_ascii_are_read_as_written() -> None:
+    script = parse_shell("écho 'ü \U0001f600' > naïve.txt")
+    assert [w.value for w in script.commands[0].words] == ["écho", "ü \U0001f600"]
+    assert script.redirects[0].target.value == "naïve.txt"
+    assert shell_effects("cat 'Übersicht à.txt'") == {"read"}
 
 
 def test_deep_nesting_is_survived() -> None:

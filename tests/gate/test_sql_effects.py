@@ -31,6 +31,11 @@ EXACT = {
         "UPDATE t SET a = 1 WHERE id = 3",
         "UPDATE t SET a = 1 WHERE id IN (1, 2) AND b > 3",
         "UPDATE t SET a = 1 WHERE id = 3 OR id = 4",
+        "UPDATE t SET a = 1 WHERE 3 = id",
+        "UPDATE t SET a = 1 WHERE (id = -3 AND b IS NOT NULL)",
+        "UPDATE t SET a = 1 WHERE id = ?",
+        "UPDATE t SET a = 1 WHERE id IN (:x, $1)",
+        "INSERT INTO ft(a, b) VALUES ('delete-all', 1)",
         "CREATE TABLE a (id integer primary key, n text)",
         "CREATE INDEX i ON t(a)",
         "CREATE VIEW v AS SELECT 1 AS a",
@@ -52,6 +57,18 @@ EXACT = {
         "ALTER TABLE t DROP COLUMN c",
         "UPDATE t SET a = 1",
         "UPDATE t SET a = 1 WHERE 1 = 1",
+        "UPDATE t SET a = 1 WHERE id IS NOT NULL",
+        "UPDATE t SET a = 1 WHERE a IS a",
+        "UPDATE t SET a = 1 WHERE id > -1",
+        "UPDATE t SET a = 1 WHERE length(a) >= 0",
+        "UPDATE t SET a = 1 WHERE NOT (id = 3)",
+        "UPDATE t SET a = 1 WHERE id = 3 OR id > 3",
+        "UPDATE t SET a = 1 WHERE id = b",
+        "UPDATE t SET a = 1 WHERE id IN (SELECT id FROM t)",
+        "UPDATE t SET a = 1 WHERE \"x\" = 'x'",
+        "INSERT OR REPLACE INTO t SELECT * FROM u",
+        "INSERT INTO ft(ft) VALUES ('delete-all')",
+        "INSERT INTO ft(FT, rowid) VALUES ('delete', 1)",
         "UPDATE t SET a = 1 WHERE true",
         "UPDATE t SET a = 1 WHERE a = a",
         "UPDATE t SET a = 1 WHERE id = 3 OR 1 = 1",
@@ -104,6 +121,7 @@ def test_sql_has_exactly_this_effect(query: str, effect: str) -> None:
 def test_a_named_dialect_is_the_only_one_asked() -> None:
     assert sql_effects("REPLACE INTO t VALUES (1)", "sqlite") == {"write"}
     assert "unknown" in sql_effects("REPLACE INTO t VALUES (1)")
+    assert sql_effects("REPLACE INTO t SELECT * FROM u", "sqlite") == {"destroy"}
 
 
 def test_all_that_several_statements_do_is_found() -> None:

@@ -95,8 +95,22 @@ def _parsed(text: str) -> Node | None:
         data = text.encode()
     except UnicodeEncodeError:  # lone surrogates, which no shell is handed
         return None
-    root = Parser(_LANGUAGE).parse(data).root_node
+    root = Parser(_LANGUAGE).parse(_BEYOND_ASCII.sub(_spelled, data)).root_node
     return None if root.has_error else root
+
+
+# The grammar's scanner looks characters up in a C table of 256 and may crash on those beyond it:
+# it is given each byte beyond ASCII as two letters of U+00C0 to U+00CF.
+_BEYOND_ASCII = re.compile(rb"[\x80-\xff]")
+_SPELLED = re.compile("[\u00c0-\u00cf]{2}")
+
+
+def _spelled(byte: re.Match[bytes]) -> bytes:
+    return "".join(chr(0xC0 + digit) for digit in divmod(byte[0][0], 16)).encode()
+
+
+def _unspelled(pair: re.Match[str]) -> str:
+    return chr((ord(pair[0][0]) - 0xC0) * 16 + ord(pair[0][1]) - 0xC0)
 
 
 def _too_deep(root: Node) -> bool:
@@ -110,7 +124,10 @@ def _too_deep(root: Node) -> bool:
 
 
 def _text(node: Node) -> str:
-    return (node.text or b"").decode("utf-8", "replace")
+    text = (node.text or b"").decode("utf-8", "replace")
+    if text.isascii():
+        return text
+    return _SPELLED.sub(_unspelled, text).encode("latin-1", "replace").decode("utf-8", "replace")
 
 
 def _walk(node: Node) -> Iterator[Node]:

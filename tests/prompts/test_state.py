@@ -260,8 +260,17 @@ def test_commands_that_may_do_more(command: str) -> None:
     assert not only_reads(command)
 
 
+@pytest.mark.parametrize("text", ["grüße", "日本 語", "\U0010ffff", "À", "\u00c3\u00a9", "a😀b"])
+def test_text_beyond_ascii_is_read_as_it_is(text: str) -> None:
+    found = literal(f"echo '{text}' > \"{text}\" <<E\n{text}\nE")
+    assert found is not None
+    command = found[0].commands[0]
+    assert (command.words, command.writes) == (("echo", text), ((text, False),))
+    assert command.stdin == f"{text}\n"
+
+
 @settings(max_examples=300)
-@given(st.text(st.sampled_from("ab '\"\\$`>|&;(){}[]<~*?!#\n=-/."), max_size=30))
+@given(st.text(st.sampled_from("aß\U0010ffff '\"\\$`>|&;(){}[]<~*?!#\n=-/."), max_size=30))
 def test_odd_commands_never_raise(command: str) -> None:
     literal(command)
     only_reads(command)

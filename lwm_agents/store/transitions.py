@@ -15,10 +15,7 @@ from lwm_agents.store.statements import dicts
 
 
 def write(connection: sqlite3.Connection, prepared: list[rows.Prepared]) -> None:
-    """Append prepared rows within a transaction, chained to what their sessions hold.
-
-    Plain statements on the connection: sqlite-utils' own insert takes six times as long a row.
-    """
+    """Append prepared rows within a transaction, chained to what their sessions hold."""
     ends: dict[str, tuple[int, str]] = {}
     number = connection.execute("SELECT coalesce(max(id), 0) FROM transitions").fetchone()[0]
     written: list[list[Any]] = []

@@ -1,7 +1,8 @@
 """Secrets out of texts, bytes and JSON before they are written down or leave the machine.
 
 A secret becomes `[redacted:KIND]`. Found are tokens by their shape (`secret_shapes`), passwords in
-addresses, and values by the name before them (`secret_values`). Redacting twice changes nothing.
+addresses, and values by the name before them (`secret_values`) or around them
+(`secret_surroundings`). Redacting twice changes nothing.
 What it can't know: a password without shape or name, one split over two texts, one encoded (base64
 of a file, compressed, UTF-16 bytes). docs/store.md says more.
 """
@@ -26,11 +27,18 @@ from lwm_agents.secret_shapes import (
     password_in_address,
     shaped_secrets,
 )
+from lwm_agents.secret_surroundings import (
+    GIVEN,
+    column_kinds,
+    inserted,
+    kinds_within,
+    surrounded,
+    tabled,
+)
 from lwm_agents.secret_values import (
     COMMANDS,
     NAMES,
     command_password,
-    name_hides,
     named_secret,
     value_hides,
 )
@@ -39,6 +47,10 @@ from lwm_agents.values import Action, Json, ToolSpec
 _MARK = "[redacted:"
 _ROUNDS = 16
 _ASCII_LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
+# What colours text or moves the cursor, as it may stand in the midst of a secret.
+_ESCAPES = re.compile(
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]*[0-Z\\^-~])"
+)
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 _ANCHORS: dict[str, Callable[[str, int], Iterator[Span]]] = {
@@ -48,7 +60,7 @@ _ANCHORS: dict[str, Callable[[str, int], Iterator[Span]]] = {
     "basic": authorization,
     **dict.fromkeys(COMMANDS, command_password),
 }
-_WORDS: tuple[str, ...] = (*NAMES, *_ANCHORS, "auth")
+_WORDS: tuple[str, ...] = (*NAMES, *_ANCHORS, "into ", "auth")
 """What is looked for in lower case. "auth" alone matters as the name of a JSON key."""
 
 
@@ -63,7 +75,19 @@ def suspicious(text: str) -> bool:
 
 
 def redact(text: str) -> str:
-    """Return the text with each secret replaced by `[redacted:KIND]`."""
+    """Return the text with each secret replaced by `[redacted:KIND]`.
+
+    Where there is a secret in coloured text, the colours go as well.
+    """
+    if "\x1b" in text:
+        plain = _ESCAPES.sub("", text).replace("\x1b", "")
+        redacted = _redact(plain)
+        if redacted != plain:
+            return redacted
+    return _redact(text)
+
+
+def _redact(text: str) -> str:
     # Once more until nothing changes: what stood beside a secret can become one's neighbour.
     for _ in range(_ROUNDS):
         redacted = _redact_once(text)
@@ -154,10 +178,23 @@ def _redact_once(text: str) -> str:
 
 def _word_secrets(text: str, words: list[tuple[int, int, int]]) -> Iterator[Span]:
     passed = 0
+    reach = dict.fromkeys((inserted, tabled, surrounded), 0)  # How far each has read.
     for index, start, end in words:
+        word = _WORDS[index]
+        if word == "into ":
+            if start >= reach[inserted]:
+                spans, reach[inserted] = inserted(text, start)
+                yield from spans
+            continue
+        if word in NAMES:
+            if start >= reach[tabled]:
+                spans, reach[tabled] = tabled(text, start)
+                yield from spans
+            if start >= reach[surrounded]:
+                spans, reach[surrounded] = surrounded(text, start, end, word)
+                yield from spans
         if start < passed:  # Within what is a secret already.
             continue
-        word = _WORDS[index]
         found: Iterable[Span] = ()
         if word in _ANCHORS:
             found = _ANCHORS[word](text, start)
@@ -189,26 +226,40 @@ def _replace(text: str, spans: list[Span]) -> str:
 
 
 def _redact_json(value: Json) -> Json:
-    """Rebuild without recursion. `pending`: where each child goes, and the kind its key hides."""
+    """Rebuild without recursion. `pending`: where each child goes, and the kind its key hides.
+
+    Last whether a number there is hidden too: only right under a name, not in what it holds.
+    """
     result: list[Json] = [None]
-    pending: list[tuple[Any, Any, Json, str | None]] = [(result, 0, value, None)]
+    pending: list[tuple[Any, Any, Json, str | None, bool]] = [(result, 0, value, None, False)]
     while pending:
-        into, place, current, kind = pending.pop()
+        into, place, current, kind, numbers = pending.pop()
         if isinstance(current, str):
             hidden = kind is not None and value_hides(current, kind)
             into[place] = f"{_MARK}{kind}]" if hidden else redact(current)
         elif isinstance(current, dict):
-            copy: dict[str, Json] = {}
+            copy: dict[str, Any] = {}
             into[place] = copy
+            kinds = kinds_within(current, kind)
+            columns = column_kinds(current)
             for key, child in current.items():
                 name = _free_name(redact(key), copy)
                 copy[name] = None  # Keeps the order of keys: children are filled in later.
-                pending.append((copy, name, child, name_hides(key)))
+                if columns is not None and key == "rows":
+                    copy[name] = [[None] * len(row) for row in child]
+                    pending += [
+                        (cells, at, cell, columns[at] if at < len(columns) else None, True)
+                        for cells, row in zip(copy[name], child, strict=True)
+                        for at, cell in enumerate(row)
+                    ]
+                    continue
+                directly = kinds[key] is not None and (kind is None or key in GIVEN)
+                pending.append((copy, name, child, kinds[key], directly))
         elif isinstance(current, list | tuple):
             items: list[Json] = [None] * len(current)
             into[place] = items
-            pending.extend((items, at, child, kind) for at, child in enumerate(current))
-        elif kind == "password" and isinstance(current, int) and not isinstance(current, bool):
+            pending.extend((items, at, child, kind, numbers) for at, child in enumerate(current))
+        elif numbers and kind == "password" and type(current) is int:
             into[place] = f"{_MARK}{kind}]"
         else:
             into[place] = current

@@ -38,7 +38,9 @@ NAMES: dict[str, str] = {
     for name in names
 }  # fmt: skip
 
-COMMANDS: tuple[str, ...] = ("curl", "mysql", "mariadb", "sshpass", "redis-cli", "login")
+COMMANDS: tuple[str, ...] = (
+    "curl", "mysql", "mariadb", "sshpass", "redis-cli", "login", "mongo", "sqlcmd", "ldap", "unzip",
+)  # fmt: skip
 """Commands that take a password as a bare argument."""
 
 _SUFFIX = (
@@ -49,7 +51,7 @@ _QUOTED = (
     r"[rbfuRBFU]{0,2}(?P<quote>\\{0,3}[\"'`])"
     r"(?P<quoted>(?:(?!(?P=quote))(?:\\[^\r\n]|[^\\\r\n])){0,4000})(?P=quote)"
 )
-_BARE = r"[^\s\"'`,;&|<>()\[\]{}\\]"
+_BARE = r"[^\s\x1b\"'`,;&|<>()\[\]{}\\]"
 _ANNOTATION = r":[ \t]*[A-Za-z_][\w.\[\], |]{0,40}?[ \t]*="
 _SEPARATED = re.compile(
     # `[None]` is what `aws configure` shows before it asks.
@@ -60,19 +62,53 @@ _SEPARATED = re.compile(
 )
 _SPACED = re.compile(rf"{_SUFFIX}[ \t]{{1,8}}(?:{_QUOTED}|(?P<bare>(?!-){_BARE}{{1,4000}}))", re.I)
 _ENVIRONMENT = re.compile(r"[A-Z0-9_]{0,24}=(?P<bare>[^\s\"'`;|&\\<>]{1,4000})")
+_PAIRED = re.compile(
+    # `name: DB_PASSWORD` and on the next line `value: …`; the same in JSON, HTML, Terraform.
+    rf"{_SUFFIX}\\{{0,3}}[\"']?[ \t]{{0,4}},?\s{{1,60}}\\{{0,3}}[\"']?value\\{{0,3}}[\"']?"
+    rf"[ \t]{{0,8}}[:=][ \t]{{0,8}}(?:{_QUOTED}|(?P<bare>{_BARE}{{1,4000}}))",
+    re.I,
+)
+_PAIR_NAME = re.compile(r"(?:name|key)\\{0,3}[\"']?[ \t]*[:=][ \t]*\\{0,3}[\"']?[\w.-]*$", re.I)
 _HEADER = re.compile(
     r"\\{0,3}[\"']?[ \t]{0,4}(?P<separator>[:=])(?!=)[ \t]{0,4}\\{0,3}[\"']?"
     r"(?:[A-Za-z][\w-]{2,24}[ \t]+)?(?P<bare>[^\r\n\"'\\]{1,8000})"
 )
+_ARGUMENTS = r"\s(?:[^\n|;]{0,200}?\s)?"
+
+
+def _word(name: str) -> str:
+    """Match one argument, in quotes or without, into a group of this name or this name and q."""
+    quotes = rf"(?P<{name}_>\\{{0,3}}[\"'])"
+    return (
+        rf"(?:{quotes}(?P<{name}q>(?:(?!(?P={name}_))[^\r\n]){{1,400}})(?P={name}_)"
+        rf"|(?P<{name}>[^\s\"'\\-][^\s\"'\\]*))"
+    )
+
+
 _COMMAND = re.compile(
     r"curl\b[^\n|;]{0,200}?\s(?:-u|--user)[ =]?[\"']?[^\s:\"']{1,100}:(?P<curl>[^\s\"']+)"
-    r"|(?:mysql(?:dump|admin)?|mariadb)\s(?:[^\n|;]{0,200}?\s)?-p(?P<mysql>[^\s\"'-][^\s\"']*)"
+    rf"|(?:mysql(?:dump|admin|import|show|check)?|mariadb(?:-\w+)?){_ARGUMENTS}-p{_word('mysql')}"
     r"|sshpass\s+-p\s*[\"']?(?P<sshpass>[^\s\"']+)"
     r"|redis-cli\b[^\n|;]{0,200}?\s-a\s+[\"']?(?P<redis>[^\s\"']+)"
+    rf"|mongo(?:sh|dump|restore|export|import)?{_ARGUMENTS}-p[ =]?{_word('mongo')}"
+    rf"|(?:sqlcmd|unzip){_ARGUMENTS}-P[ ]?{_word('upper')}"
+    rf"|ldap(?:search|add|modify|delete|passwd|whoami){_ARGUMENTS}-w[ ]?{_word('ldap')}"
     r"|login\s+\S{1,100}\s+password\s+(?P<netrc>\S+)"
+    rf"|login{_ARGUMENTS}-p[ =]?{_word('login')}"
 )
-# `find / -name mysql -print0` holds no password: the name must begin a command.
-_COMMAND_START = re.compile(r"(?:^|[|;&(`\"'\n])[ \t]*(?:sudo[ \t]+)?(?:[\w/.]*/)?$")
+# `find / -name mysql -print0` holds no password: the name must begin a command, if need be one
+# that another runs (`docker exec db mysql …`), or follow a prompt.
+_SEGMENT = re.compile(r"[|;&(`\"'\n]")
+_COMMAND_START = re.compile(
+    r"[ \t]*(?:(?:[^\n]*[ \t])?(?:[$#%!+]|then|do|else|if|while|exec|time|nohup|sudo|\w+=\S*)[ \t]+"
+    r"|(?:sudo|time|nice|nohup|env|docker|docker-compose|podman|kubectl|ssh|watch|timeout)[ \t]"
+    r"[^\n]*[ \t])?(?:[\w/.-]*/)?"
+)
+_PUBLISHED = re.compile(r"[\d.]+(?::\d+){0,2}(?:/\w+)?")
+_LOGGED_INTO = re.compile(
+    r"(?:docker|podman|nerdctl|buildah|skopeo|crane|oras|regctl|registry|acr|az|oc|cf|ibmcloud|"
+    r"argocd|wrangler|snyk)[ \t]+$"
+)
 
 _NO_VALUE = frozenset(
     """
@@ -85,9 +121,15 @@ _NO_VALUE = frozenset(
     args kwargs username bearer basic
     """.split()  # noqa: SIM905 - a list of words reads better as one
 )
+# What only begins like a placeholder (`$` and then a password) is none: each has to end like one.
+_VARIABLE = r"\$(?:\{[^{}]*\}|[A-Za-z_]+|[A-Z_][A-Z0-9_]*|[\d@*#?$!-])?"
 _PLACEHOLDER = re.compile(
-    r"[xX]{3,}|(?:%\w|%\(\w+\)\w|\{\w*\}|[:/@ ])+|[*•.…_#?-]+|<.*>?|\$.*|%\w+%?|%[({].*|\{.*|\[.*"
-    r"|\.\.\..*|@\w*|(?:[A-Z]+_)*(?:PASSWORD|PASSWD|TOKEN|SECRET|KEY|STRING|VALUE|TEXT)",
+    r"[xX]{3,}|(?:%\w|%\(\w+\)\w|\{\w*\}|[:/@ ])+|[*•.…_#?-]+|<[^<>]*>|<"
+    rf"|{_VARIABLE}(?:[/:.@_-]?{_VARIABLE})*(?:/[\w./-]*|(?:->|::)[\w>:()-]*|\[[^\[\]]*\])?"
+    r"|\$\(.*|\$\{\{?|\$\{\{[^{}]*\}\}|\$\.[A-Za-z_.]*"
+    r"|%[A-Za-z]*%?|%\w+%|%[({].*[)}]\w?|\{.*\}|\{|\[.*\][+*?]?|\[|\.\.\.(?:[A-Za-z_.]*|\W.*)"
+    r"|@[A-Za-z_]*|@\w{1,2}"
+    r"|(?:[A-Z]+_)*(?:PASSWORD|PASSWD|TOKEN|SECRET|KEY|STRING|VALUE|TEXT)",
     re.S,
 )
 _CODE = re.compile(
@@ -122,7 +164,7 @@ _ENDINGS: dict[str, str] = {
     "privatekey": "private-key",
     "authorization": "authorization",
     "auth": "authorization",
-    "cookie": "cookie",
+    **dict.fromkeys(("cookie", "cookies"), "cookie"),
 }
 _WHOLE_WORDS = ("pass", "pwd", "auth")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
@@ -132,6 +174,8 @@ _NAME_SUFFIX = re.compile(r"(?:value|string|prod|production|dev|staging|base64|b
 def name_hides(name: str) -> str | None:
     """Return the kind of secret that a JSON key of this name holds, or None."""
     words = _CAMEL.sub("_", name).lower()
+    if len(words) > 200:
+        words = words[-200:]
     joined = _NAME_SUFFIX.sub("", re.sub(r"[^a-z0-9]", "", words))
     for ending, kind in _ENDINGS.items():
         if joined.endswith(ending):
@@ -141,6 +185,11 @@ def name_hides(name: str) -> str | None:
                 return None
             return kind
     return None
+
+
+def words_of(name: str) -> list[str]:
+    """Return the words of a name, in lower case: `dbUser_id` is db, user, id."""
+    return re.findall(r"[a-z0-9]+", _CAMEL.sub("_", name).lower())
 
 
 def value_hides(value: str, kind: str) -> bool:
@@ -159,23 +208,38 @@ def command_password(text: str, start: int) -> Iterator[Span]:
     match = _COMMAND.match(text, start)
     if match is None or match.lastgroup is None:
         return
-    if match.lastgroup == "mysql" and not _COMMAND_START.search(text[max(0, start - 24) : start]):
+    group = match.lastgroup
+    value = match[group]
+    if value.startswith("[redacted:") or _PLACEHOLDER.fullmatch(value):
         return
-    if not _PLACEHOLDER.fullmatch(match[match.lastgroup]):
-        yield *match.span(match.lastgroup), "password"
+    segment = _SEGMENT.split(text[max(0, start - 200) : start])[-1]
+    if group.startswith("mysql"):
+        run_by_other = segment.strip() and _PUBLISHED.fullmatch(value)
+        if run_by_other or not _COMMAND_START.fullmatch(segment):
+            return
+    if group.startswith("login") and not _LOGGED_INTO.search(segment):
+        return
+    yield *match.span(group), "password"
 
 
 def named_secret(text: str, start: int, end: int, name: str) -> Iterator[Span]:
     """Yield the value that follows a name of NAMES at start..end, if it is a secret."""
     kind = NAMES[name]
+    if pair := _PAIRED.match(text, end):
+        if not _PAIR_NAME.search(text[max(0, start - 80) : start]):
+            return
+        if pair["quoted"] is not None:
+            if quoted_hides(pair["quoted"], kind):
+                yield *pair.span("quoted"), kind
+        elif _is_secret(pair["bare"], kind, "=", "", name):
+            yield *pair.span("bare"), kind
+        return
     if name in ("authorization", "cookie"):
         yield from _header(text, end, kind)
         return
+    if not means_secret(text, start, name):
+        return
     head = text[max(0, start - 40) : start]
-    if name in ("pass", "pwd") and not _begins_word(head[-1:], text[start]):
-        return
-    if kind == "token" and _NOT_A_SECRET_TOKEN.search(_last_word(head.rstrip(" ")) + "_"):
-        return
     if text[start].isupper() and (match := _ENVIRONMENT.match(text, end)):
         if _is_secret(match["bare"], kind, "=", "", name):
             yield *match.span("bare"), kind
@@ -193,10 +257,19 @@ def named_secret(text: str, start: int, end: int, name: str) -> Iterator[Span]:
     if separator.strip() == ">" and (match["quoted"] is not None or not _TAG.search(head)):
         return
     if match["quoted"] is not None:
-        if _quoted_is_secret(match["quoted"], kind):
+        if quoted_hides(match["quoted"], kind):
             yield *match.span("quoted"), kind
     elif _is_secret(match["bare"], kind, separator, text[match.end() : match.end() + 12], name):
         yield *match.span("bare"), kind
+
+
+def means_secret(text: str, start: int, name: str) -> bool:
+    """Say whether a name at start is one of a secret: `DB_PASS`, not `bypass` or `next_token`."""
+    head = text[max(0, start - 40) : start]
+    if name in ("pass", "pwd"):
+        return _begins_word(head[-1:], text[start])
+    word = _last_word(head.rstrip(" ")) + "_"
+    return NAMES[name] != "token" or not _NOT_A_SECRET_TOKEN.search(word)
 
 
 def _last_word(head: str) -> str:
@@ -221,10 +294,16 @@ def _header(text: str, end: int, kind: str) -> Iterator[Span]:
         yield *match.span("bare"), kind
 
 
-def _quoted_is_secret(value: str, kind: str) -> bool:
+def quoted_hides(value: str, kind: str) -> bool:
+    """Say whether text in quotes, under a name that hides this kind, is a secret."""
     if kind != "password" and (" " in value or len(value) < 6 or not value.strip("0123456789.")):
         return False
     return value_hides(value, kind)
+
+
+def bare_hides(value: str, kind: str) -> bool:
+    """Say whether text without quotes, after a name that hides this kind, is a secret."""
+    return _is_secret(value, kind, ":", "", kind)
 
 
 def _is_secret(value: str, kind: str, separator: str, after: str, name: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 from lwm_agents.digests import parse, readable
 from lwm_agents.redaction import redact, redact_action, redact_bytes, redact_json, suspicious
 from lwm_agents.store.search import indexed, indexed_action
+from lwm_agents.tools.terminal import screen_text
 from lwm_agents.values import Action, Json, Observation, Transition, Usage
 
 INLINE = 16_384
@@ -31,6 +33,10 @@ BLOB_COLUMNS = tuple(name for name in CHAINED if name.endswith("_blob"))
 INSERT = f"INSERT INTO transitions ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"
 INSERT_BLOB = "INSERT OR IGNORE INTO blobs (sha256, data) VALUES (?, ?)"
 INSERT_SEARCH = "INSERT INTO search (rowid, action, observation) VALUES (?, ?, ?)"
+
+_MOVES = re.compile(rb"[\x08\x1b\x9b]|\r(?!\n)")
+_SCREEN = 65_536
+"""Bytes of raw output, at most, of which it is asked what a screen would show."""
 
 _CHAIN = json.JSONEncoder(separators=(",", ":"), check_circular=False)
 
@@ -57,6 +63,7 @@ def prepare(
     where arguments or structured content are no JSON.
     """
     action, seen, predicted = transition.action, transition.observation, transition.prediction
+    raw = _redacted_raw(seen)
     engine = transition.engine
     arguments = readable(action.arguments)
     structured = None if seen.structured is None else readable(seen.structured)
@@ -65,11 +72,14 @@ def prepare(
     if suspicious("\n".join(texts)):
         action = redact_action(action)
         arguments = readable(action.arguments)
-        seen = _redacted(seen)
+        seen = _redacted(seen, raw)
         engine = engine and redact(engine)
         structured = None if seen.structured is None else readable(seen.structured)
-    raw = None if seen.raw is None else redact_bytes(seen.raw)
-    prediction = None if predicted is None else _prediction_text(_redacted(predicted))
+    prediction = (
+        None
+        if predicted is None
+        else _prediction_text(_redacted(predicted, _redacted_raw(predicted)))
+    )
     blobs: list[tuple[str, bytes]] = []
 
     def apart(text: str | None) -> tuple[str | bytes | None, str | None]:
@@ -190,14 +200,30 @@ def _real(number: float | None) -> float | None:
     return None if number is None or number != number else float(number) + 0.0
 
 
-def _redacted(seen: Observation) -> Observation:
+def _redacted(seen: Observation, raw: bytes | None) -> Observation:
     return seen.model_copy(
         update={
             "text": redact(seen.text),
             "structured": redact_json(seen.structured),
-            "raw": None if seen.raw is None else redact_bytes(seen.raw),
+            "raw": raw,
         }
     )
+
+
+def _redacted_raw(seen: Observation) -> bytes | None:
+    """Return raw bytes without secrets; where they draw one, what is shown instead of them."""
+    if seen.raw is None:
+        return None
+    if not _MOVES.search(seen.raw):
+        return redact_bytes(seen.raw)
+    # Backspaces and cursor movement can stand in the midst of a secret.
+    text = redact(seen.text)
+    if text != seen.text:
+        return _bytes(text)
+    raw = redact_bytes(seen.raw)
+    shown = screen_text(raw) if len(raw) <= _SCREEN else ""
+    without = redact(shown)
+    return raw if without == shown else _bytes(without)
 
 
 def _prediction_text(predicted: Observation) -> str:

@@ -12,6 +12,7 @@ from planted import SECRETS
 from lwm_agents.gate.approvals import Approval
 from lwm_agents.redaction import redact_action
 from lwm_agents.store import JudgementRecord, RolloutRecord, SessionRecord, Store
+from lwm_agents.tools.terminal import screen_text
 from lwm_agents.values import Action, Observation, ToolSpec, Trajectory, Transition
 
 
@@ -138,3 +139,43 @@ def test_digests_are_of_what_is_logged() -> None:
         assert store.approvals()[0].digest is None
         assert action.digest not in json.dumps(rows, default=str)
         assert store.trajectory("s").transitions[0].action.digest == logged
+
+
+@pytest.mark.parametrize(
+    ("raw", "text"),
+    [
+        (b"ghp_a1B2\x1b[0mc3D4" + b"e5" * 14, "[redacted:github-token]"),
+        (b"ghp_a1B2x\x08c3D4" + b"e5" * 14, "[redacted:github-token]"),
+        (b"password=hunter\r\x1b[15C2\n", "password=[redacted:password]\n"),
+    ],
+)
+def test_raw_bytes_that_draw_a_secret_become_what_is_shown(raw: bytes, text: str) -> None:
+    for filler in (b"", b"line\n" * 20_000):  # The second is too long to be drawn again.
+        seen = Observation(
+            text=screen_text(filler + raw), source="executed", raw=filler + raw, structured=None
+        )
+        step = Transition(
+            session="s", step=1, action=Action(tool="shell", arguments={}), observation=seen,
+            prediction=seen,
+        )  # fmt: skip
+        with Store(":memory:") as store:
+            store.create_session(SessionRecord(id="s"))
+            store.append(step)
+            (logged,) = store.trajectory("s").transitions
+            blobs = [row["data"] for row in store.database["blobs"].rows]
+        for one in (logged.observation, logged.prediction):
+            assert one is not None
+            assert one.text == filler.decode() + text
+            assert one.raw == one.text.encode()
+        assert not any(b"e5e5" in blob or b"hunter" in blob for blob in blobs)
+
+
+def test_raw_bytes_without_a_secret_stay() -> None:
+    raw = b" 50%\r100%\n\x1b[31mdone\x1b[0m \xff\n"
+    seen = Observation(text=screen_text(raw), source="executed", raw=raw)
+    with Store(":memory:") as store:
+        store.create_session(SessionRecord(id="s"))
+        store.append(
+            Transition(session="s", step=1, action=Action(tool="t", arguments={}), observation=seen)
+        )
+        assert store.trajectory("s").transitions[0].observation.raw == raw

@@ -100,6 +100,24 @@ ORDINARY = [
     "Password must be at least 8 characters",
     "password: must be at least 8 characters",
     "('player5', 3), ('player1', 2)",
+    '{"properties": {"password": {"type": "string", "minLength": 8, "description": "Your own."}}}',
+    '{"required": ["password"], "properties": {"token": {"$ref": "#/definitions/token"}}}',
+    "password:\n  type: string\n  description: At least 8 characters\n  format: password\n",
+    "password: {type: String, required: [true, 'Please give 1 password']}",
+    "secrets:\n  - db_password\n  - api_key\n",
+    "    secretKeyRef:\n      name: database\n      key: password\n",
+    "- name: DB_PASSWORD\n  valueFrom:\n    secretKeyRef:\n      name: db\n",
+    "- name: DB_PASSWORD\n  value: $(OTHER_PASSWORD)\n",
+    "if password:\n    return Account1\n",
+    "Enter your password:\n  Account1",
+    "docker login -u joe --password-stdin registry.example.com",
+    "docker login -p $PASSWORD",
+    "docker run --name db mysql -p3306:3306",
+    "ssh login -p 22",
+    "INSERT INTO users (name, password) VALUES (?, ?), (:name, :password)",
+    "INSERT INTO users (name, password) VALUES ('', NULL)",
+    "name,password\nbob,\n",
+    "\x1b[1mpassword: \x1b[0m\x1b[31m********\x1b[0m",
 ]
 
 
@@ -125,6 +143,26 @@ def test_ordinary_text_stays(text: str) -> None:
         ({"passwords": ["a", "b"]}, {"passwords": ["[redacted:password]", "[redacted:password]"]}),
         ({"private_key": "zz"}, {"private_key": "[redacted:private-key]"}),
         ({"access_token": "abcd1234"}, {"access_token": "[redacted:token]"}),
+        ({"credentials": {"x": "s"}}, {"credentials": {"x": "[redacted:secret]"}}),
+        ({"cookie": {"sid": ["s"], "path": "/"}},
+         {"cookie": {"sid": ["[redacted:cookie]"], "path": "/"}}),
+        ({"cookies": [{"name": "sid", "value": "s", "domain": "d"}]},
+         {"cookies": [{"name": "sid", "value": "[redacted:cookie]", "domain": "d"}]}),
+        ({"password": {"const": "s"}}, {"password": {"const": "[redacted:password]"}}),
+        ({"password": {"type": "string", "default": "s", "enum": ["s", 12], "title": "t",
+                       "examples": ["s"], "minLength": 8}},
+         {"password": {"type": "string", "default": "[redacted:password]",
+                       "enum": ["[redacted:password]"] * 2, "title": "t",
+                       "examples": ["[redacted:password]"], "minLength": 8}}),
+        ({"password": {"anyOf": [{"const": "s", "title": "t"}]}},
+         {"password": {"anyOf": [{"const": "[redacted:password]", "title": "t"}]}}),
+        ({"name": "DB_PASSWORD", "value": "s"},
+         {"name": "DB_PASSWORD", "value": "[redacted:password]"}),
+        ({"columns": ["id", "password"], "rows": [[1, "s"], [], [4, 1234, None]]},
+         {"columns": ["id", "password"],
+          "rows": [[1, "[redacted:password]"], [], [4, "[redacted:password]", None]]}),
+        *(({"password": sign + "s3cr3tly"}, {"password": "[redacted:password]"})
+          for sign in ("$", "${", "<", "{", "[", "%", "@", "...")),
         ({"credentials": {"user": "u", "secret": "s"}},
          {"credentials": {"user": "u", "secret": "[redacted:secret]"}}),
     ],
@@ -150,6 +188,32 @@ def test_the_name_of_a_key_gives_its_value_away(value: Any, expected: Any) -> No
         {"password": "", "secret": None, "token": True, "api_key": "${API_KEY}"},
         {"author": "joe", "bypass": "yes", "compass": "north", "keyboard": "qwerty"},
         {"password": "string"},
+        {"password": {"type": "string", "description": "Your password", "minLength": 8}},
+        {"password": {"type": ["string", "null"], "title": "Password", "format": "password"}},
+        {"token": {"$ref": "#/definitions/token", "description": "see 12"}},
+        {"auth": {"type": "basic", "username": "joe", "enabled": True}},
+        {"name": "Forgot your password", "value": "yes"},
+        {"name": "DB_PASSWORD", "value": "$DB_PASSWORD"},
+        *(
+            {"password": value}
+            for value in (
+                "$PASS",
+                "$PASS_2",
+                "${pass}",
+                "<yours>",
+                "{{ x }}",
+                "$HOME/.pw",
+                "%PASS%",
+                "@Pass",
+                "...",
+                "$(pass x)",
+                "${{ secrets.PASS }}",
+                "$_POST['password']",
+            )
+        ),
+        {"columns": ["id", "name"], "rows": [[1, "s"]]},
+        {"columns": ["password"], "rows": 5},
+        {"columns": ["password"], "rows": [["", None], 5]},
     ],
     ids=str,
 )
@@ -176,6 +240,14 @@ def test_json_of_any_depth() -> None:
 
 def test_characters_that_grow_in_lower_case_do_not_shift_a_secret() -> None:
     assert redact("İİİ password='hunter2' \ud800") == "İİİ password='[redacted:password]' \ud800"
+
+
+def test_colours_within_a_secret() -> None:
+    token = "ghp_a1B2\x1b[0mc3D4" + "e5" * 14
+    assert redact(f"\x1b[1m{token}\x1b[0m!") == "[redacted:github-token]!"
+    assert redact_bytes(token.encode()) == b"[redacted:github-token]"
+    assert redact("password=\x1b[31mhunter2\x1b[0m") == "password=[redacted:password]"
+    assert redact("\x1bAKIA" + "A" * 16) == "\x1b[redacted:aws-key]"
 
 
 def test_actions_and_tools() -> None:
@@ -211,7 +283,9 @@ def test_each_literal_means_one_shape() -> None:
 
 HOSTILE = ["eyJ-", "sk-", "ghp_", "-----BEGIN PRIVATE KEY-----", "curl ", "password=", 'password="',
            "a:b@", "://a:", "bearer ", "login x password ", "token: ", "Private-Lines: 1 ", "x@y.",
-           "mysql -", "[redacted:", "pass", "\\"]  # fmt: skip
+           "mysql -", "[redacted:", "pass", "\\", 'password={"', "password:\n  ", "login -p '",
+           "into t(password)values('", "password,a\n", "name=password value=", "\x1b[",
+           "passwords:\n - ", "password: {x: "]  # fmt: skip
 
 
 @pytest.mark.parametrize("piece", HOSTILE)

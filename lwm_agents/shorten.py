@@ -5,10 +5,11 @@ from __future__ import annotations
 _HEAD_SHARE = 0.6  # what a text is about stands at its head; how it ended, at its tail
 
 
-def shorten(text: str, limit: int) -> str:
+def shorten(text: str, limit: int, left_out: int = 0) -> str:
     """Return `text` in at most `limit` characters, its middle replaced by a marker that says so.
 
     The same text and limit give the same result forever, and a result is never shortened again.
+    `left_out` characters more were taken out of the middle before, and count in the marker.
     Raises ValueError for a negative limit.
     """
     if limit < 0:
@@ -17,13 +18,13 @@ def shorten(text: str, limit: int) -> str:
         return text
     # The marker names how many characters are gone, which depends on the marker's own length:
     # reserve for the longest it can be.
-    reserve = len(_marker(len(text)))
+    reserve = len(_marker(len(text) + left_out))
     room = limit - reserve
     if room <= 0:
         return text[:limit]
     head = _line_end_before(text, int(room * _HEAD_SHARE))
     tail = _line_start_after(text, len(text) - (room - head))
-    return text[:head] + _marker(tail - head) + text[tail:]
+    return text[:head] + _marker(tail - head + left_out) + text[tail:]
 
 
 def _marker(characters: int) -> str:

@@ -35,9 +35,9 @@ class Records:
         while len(self.known) > _KEPT:
             del self.known[next(iter(self.known))]
 
-    def lines(self, action: Action) -> list[str]:
-        """Return the records that an action names, as `id: JSON`."""
-        return [f"{name}: {self.known[name]}" for name in mentioned(action) if name in self.known]
+    def named(self, action: Action) -> list[tuple[str, str]]:
+        """Return the records that an action names: each id, and the JSON text."""
+        return [(name, self.known[name]) for name in mentioned(action) if name in self.known]
 
     def _shown(self, action: Action, text: str) -> Iterator[tuple[str, str]]:
         if len(text) > _LONGEST or not text.lstrip().startswith(("{", "[")):

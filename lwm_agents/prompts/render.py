@@ -21,8 +21,10 @@ from functools import lru_cache
 from threading import Lock
 
 from lwm_agents.prompts.catalog import Prompts, domains_of
+from lwm_agents.prompts.discreet import redacted, shown, shown_action
 from lwm_agents.prompts.parse import HEADER
 from lwm_agents.prompts.tokens import estimate_tokens
+from lwm_agents.redaction import redact, redact_tool
 from lwm_agents.shorten import shorten
 from lwm_agents.values import Action, Json, Message, ToolSpec, Trajectory, Transition
 
@@ -34,10 +36,13 @@ _LAST_SHARE = 0.4  # of what the system message leaves, kept free for the last t
 _BLOCK_SHARE = 0.5  # of the history's room that a trim leaves filled
 _STATE_SHARE, _EXAMPLES_SHARE = 0.5, 0.4  # of the last turn
 
+# Every "<|…|>" of any template, and the tokens that have no bar.
 _CONTROL = re.compile(
-    r"<(?=\|[^|<>\s]{1,40}\|>|｜[^｜<>\n]{1,40}｜>|(?:start|end)_of_turn>|/?s>|(?:bos|eos|pad)>"
-    r"|/?tool_(?:call|response)>)"
-    r"|\[(?=/?INST\])"
+    r"<(?=[|｜]|(?:start|end)_of_(?:turn|image)>|/?s>|(?:bos|eos|pad|unk|mask)>|unused\d{1,6}>"
+    r"|/?(?:think|tool_(?:call|response)s?)>|</?SYS>>)"
+    r"|[|｜](?=>)"
+    r"|\[(?=/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|TOOL_CONTENT"
+    r"|ARGS|CALL_ID|IMG|PREFIX|MIDDLE|SUFFIX|THINK)\])"
 )
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
@@ -61,6 +66,7 @@ def render(
     state: str = "",
     scenario: str = "",
     prompts: Prompts | None = None,
+    secrets: bool = True,
 ) -> tuple[Message, ...]:
     """Return the messages that ask for the observation of `action` after `trajectory`.
 
@@ -68,7 +74,11 @@ def render(
     its oldest half goes at once, so that what is left stays the same text for many steps. The
     action always stays; only single arguments longer than the whole budget are shortened. `state`
     and `examples` fill what room the last turn has. `scenario` is text that directs the simulation.
+    Without `secrets`, those in the trajectory, the action, the examples and the scenario are left
+    out; `state` and `prompts` are taken as they are.
     """
+    if not secrets:
+        action, scenario = shown_action(action), redacted(scenario)
     limit = observation_limit(budget_tokens)
     system = system_text(
         trajectory,
@@ -76,6 +86,7 @@ def render(
         prompts or Prompts.own(),
         int(budget_tokens * _SYSTEM_SHARE),
         count_tokens,
+        secrets=secrets,
     )
     room = max(0, budget_tokens - count_tokens(system) - _PER_MESSAGE)
     last_room = int(room * _LAST_SHARE)
@@ -83,7 +94,7 @@ def render(
     turns = [
         turn
         for number, transition in enumerate(trajectory.transitions, 1)
-        if (turn := _turn(transition, number, limit, count_tokens)) is not None
+        if (turn := _turn(transition, number, limit, count_tokens, secrets)) is not None
     ]
     start = _first_kept(turns, history_room)
     number = len(trajectory.transitions) + 1
@@ -94,7 +105,7 @@ def render(
     if spare < 0:
         # An action larger than its share: older history makes room for it in this step.
         start = _make_room(turns, start, history_room + spare)
-    blocks = _blocks(state, examples, max(0, spare), limit, count_tokens)
+    blocks = _blocks(state, examples, max(0, spare), limit, count_tokens, secrets)
     messages = [Message(role="system", content=system)]
     for turn in turns[start:]:
         messages.append(Message(role="user", content=turn.user))
@@ -134,28 +145,31 @@ def system_text(
     prompts: Prompts,
     limit_tokens: int,
     count_tokens: CountTokens,
+    *,
+    secrets: bool = True,
 ) -> str:
     """Return the system message: the same for all steps of one session."""
     base = prompts.text(domains_of(trajectory))
+    task = trajectory.task if secrets else redacted(trajectory.task)
     ending = "".join(
         f"\n\n## {title}\n{clean(text.strip())}"
-        for title, text in (("Scenario", scenario), ("Task of the agent", trajectory.task))
+        for title, text in (("Scenario", scenario), ("Task of the agent", task))
         if text.strip()
     )
     text = ""
     for detail in range(4):
-        tools = _tools_text(trajectory.tools, detail)
+        tools = _tools_text(trajectory.tools, detail, secrets)
         text = f"{base}{tools}{shorten(ending, 4 * limit_tokens)}"
         if count_tokens(text) <= limit_tokens:
             break
     return text
 
 
-def _tools_text(tools: Sequence[ToolSpec], detail: int) -> str:
+def _tools_text(tools: Sequence[ToolSpec], detail: int, secrets: bool) -> str:
     if not tools:
         return ""
     return "\n\n## Tools\n" + "\n".join(
-        _tool_text(tool.hash, _Held(tool), detail) for tool in tools
+        _tool_text(tool.hash, _Held(tool), detail, secrets) for tool in tools
     )
 
 
@@ -177,9 +191,9 @@ class _Held:
 
 
 @lru_cache(maxsize=2048)
-def _tool_text(_hash: str, held: _Held, detail: int) -> str:
+def _tool_text(_hash: str, held: _Held, detail: int, secrets: bool) -> str:
     """Return what is known of a tool. Detail 0 is all; 1 no source; 2 names only; 3 one line."""
-    spec = held.spec
+    spec = held.spec if secrets else redact_tool(held.spec)
     if detail == 3:
         return clean(f"- {spec.name}")
     names = ", ".join(spec.input_schema.get("properties", {}))
@@ -200,28 +214,32 @@ def _tool_text(_hash: str, held: _Held, detail: int) -> str:
     return clean("\n".join(lines))
 
 
-_turns: OrderedDict[tuple[int, int, int, int], tuple[weakref.ref[Transition], Turn | None]] = (
-    OrderedDict()
-)
+_turns: OrderedDict[
+    tuple[int, int, int, int, bool], tuple[weakref.ref[Transition], Turn | None]
+] = OrderedDict()
 _turns_lock = Lock()
 _TURNS_KEPT = 8192
 
 
 def _turn(
-    transition: Transition, number: int, limit: int, count_tokens: CountTokens
+    transition: Transition, number: int, limit: int, count_tokens: CountTokens, secrets: bool
 ) -> Turn | None:
     """Return the rendered turn, or None for one that nothing answered: it taught nothing.
 
     Kept while the transition lives: a long history is rendered once, not at every step.
     """
-    key = (id(transition), number, limit, id(count_tokens))
+    key = (id(transition), number, limit, id(count_tokens), secrets)
     found = _turns.get(key)
     if found is not None and found[0]() is transition:
         return found[1]
     turn = None
     if transition.observation.source != "unanswered":
-        user = _heading(transition.action, number, limit)
-        assistant = f"{HEADER}\n{clean(shorten(transition.observation.text, limit))}"
+        action = transition.action if secrets else shown_action(transition.action)
+        user = _heading(action, number, limit)
+        text = shown(transition.observation.text, limit, secrets=secrets)
+        assistant = f"{HEADER}\n{clean(text)}"
+        if not secrets:
+            user, assistant = redact(user), redact(assistant)
         tokens = count_tokens(user) + count_tokens(assistant) + 2 * _PER_MESSAGE
         turn = Turn(user, assistant, tokens)
     with _turns_lock:
@@ -260,7 +278,12 @@ def _make_room(turns: Sequence[Turn], start: int, room: int) -> int:
 
 
 def _blocks(
-    state: str, examples: Sequence[Transition], room: int, limit: int, count_tokens: CountTokens
+    state: str,
+    examples: Sequence[Transition],
+    room: int,
+    limit: int,
+    count_tokens: CountTokens,
+    secrets: bool,
 ) -> list[str]:
     """Return the known-state and example blocks that fit into `room` tokens."""
     blocks: list[str] = []
@@ -274,22 +297,23 @@ def _blocks(
                 blocks.append(block)
                 room -= used
                 break
-    shown: list[str] = []
+    kept: list[str] = []
     for example in examples:
+        done = example.action if secrets else shown_action(example.action)
         text = (
-            f"**Action:** {action_json(example.action, limit)}\n{HEADER}\n"
-            f"{clean(shorten(example.observation.text, limit))}\n"
+            f"**Action:** {action_json(done, limit)}\n{HEADER}\n"
+            f"{clean(shown(example.observation.text, limit, secrets=secrets))}\n"
         )
         used = count_tokens(text)
         if used > room:
             continue
         room -= used
-        shown.append(text)
-    if shown:
+        kept.append(text)
+    if kept:
         blocks.append(
             "### Examples\nReal outputs of similar actions in other runs: "
             "take their form, and their values only where they hold here.\n\n"
-            + "\n".join(shown)
+            + "\n".join(kept)
             + "\n"
         )
     return blocks

@@ -15,13 +15,13 @@ from dataclasses import dataclass, field
 
 from lwm_agents.prompts.bash import literal, only_reads
 from lwm_agents.prompts.certain import unless_odd
+from lwm_agents.prompts.discreet import redacted, shown, shown_json
 from lwm_agents.prompts.disk import Disk, Kind
 from lwm_agents.prompts.reads import command_of, is_read, query_of
 from lwm_agents.prompts.records import Records, mentioned
 from lwm_agents.prompts.schemas import Schemas
 from lwm_agents.prompts.shell import Machine, absolute_cwd, absorb, simulate
 from lwm_agents.prompts.tables import Tables
-from lwm_agents.shorten import shorten
 from lwm_agents.tools.database import DATABASE_TOOLS, render
 from lwm_agents.tools.files import FILE_TOOLS
 from lwm_agents.tools.shell import SHELL_SPEC
@@ -99,15 +99,23 @@ class KnownState:
                 self.machine.disk.forget_all()
                 self.tables.reset()
 
-    def render(self, action: Action, spec: ToolSpec | None, characters: int) -> str:
+    def render(
+        self, action: Action, spec: ToolSpec | None, characters: int, *, secrets: bool = True
+    ) -> str:
         """Return the known state as text for a prompt: what bears on this action first.
 
-        At most `characters` long; "" where nothing is known.
+        At most `characters` long; "" where nothing is known. Without secrets unless `secrets`.
         """
-        return unless_odd(action.tool, lambda: self._rendered(action, spec, characters), "")
+        return unless_odd(
+            action.tool, lambda: self._rendered(action, spec, characters, secrets), ""
+        )
 
-    def _rendered(self, action: Action, spec: ToolSpec | None, characters: int) -> str:
-        lines = facts(action, spec, self) + self._told(action, spec)
+    def _rendered(
+        self, action: Action, spec: ToolSpec | None, characters: int, secrets: bool
+    ) -> str:
+        lines = facts(action, spec, self) + self._told(action, spec, secrets)
+        if not secrets:
+            lines = [redacted(line) for line in lines]
         kept, used = [], 0
         for line in lines:
             if used + len(line) + 1 > characters:
@@ -116,12 +124,12 @@ class KnownState:
             used += len(line) + 1
         return "\n".join(kept)
 
-    def _told(self, action: Action, spec: ToolSpec | None) -> list[str]:
+    def _told(self, action: Action, spec: ToolSpec | None, secrets: bool) -> list[str]:
         lines: list[str] = []
         words = _words(action)
         domain = spec.domain if spec is not None else None
         if domain in {None, "terminal", "files", "code", "api"}:
-            lines += self._told_disk(words)
+            lines += self._told_disk(words, secrets)
         query = query_of(action, spec)
         if query is not None or domain == "database":
             for table in self.tables.facts():
@@ -131,10 +139,11 @@ class KnownState:
                 if table.name.lower() in words and table.rows:
                     lines.append(f"Rows of {table.name}:\n{table.rows.rstrip()}")
             lines += self.schemas.lines()
-        lines += [f"Record {record}" for record in self.records.lines(action)]
+        for name, record in self.records.named(action):
+            lines.append(f"Record {name}: {record if secrets else shown_json(record)}")
         return lines
 
-    def _told_disk(self, words: set[str]) -> list[str]:
+    def _told_disk(self, words: set[str], secrets: bool) -> list[str]:
         machine = self.machine
         lines: list[str] = []
         cwd = absolute_cwd(machine) or machine.cwd
@@ -160,7 +169,8 @@ class KnownState:
                 size = len(entry.content.encode("utf-8", "replace"))
                 head = f"File {path}: {size} bytes, {entry.content.count(chr(10))} lines"
                 if relevant and entry.content:
-                    named.append(f"{head}, content:\n{shorten(entry.content, _SHOWN_CONTENT)}")
+                    content = shown(entry.content, _SHOWN_CONTENT, secrets=secrets)
+                    named.append(f"{head}, content:\n{content}")
                 else:
                     (named if relevant else others).append(head)
         return [*lines, *named, *others[:20]]

@@ -11,7 +11,6 @@ import json
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from threading import Lock
 
 import jsonschema
@@ -23,6 +22,7 @@ from lwm_agents.engines.base import Engine
 from lwm_agents.errors import EngineRefused
 from lwm_agents.prompts.catalog import Prompts
 from lwm_agents.prompts.computed import COMPUTED_CONFIDENCE, IsRead, computed, repeated
+from lwm_agents.prompts.discreet import redacted
 from lwm_agents.prompts.outcome import (
     looks_like_error,
     shell_structured,
@@ -35,7 +35,7 @@ from lwm_agents.prompts.render import render
 from lwm_agents.prompts.shell import Machine, absolute_cwd
 from lwm_agents.prompts.state import KnownState, is_built_in, known_state
 from lwm_agents.prompts.tokens import estimate_tokens
-from lwm_agents.redaction import redact
+from lwm_agents.redaction import redact, redact_json
 from lwm_agents.tools.base import argument_errors
 from lwm_agents.values import (
     Action,
@@ -57,9 +57,6 @@ PRIOR = 0.5
 
 CUT, UNMARKED_EMPTY = 0.5, 0.5
 """Factors on the confidence of an answer cut at the token limit, and of an empty completion."""
-
-# A history's messages come again at every step.
-_redacted = lru_cache(maxsize=4096)(redact)
 
 _MARGIN = 64  # tokens left free for what the estimate and the chat template may add
 _STATE_CHARACTERS = 2400
@@ -121,7 +118,10 @@ class LanguageWorld:
         state = self._state(trajectory) if self._knows else None
         if state is not None and (known := computed(trajectory, action, state)):
             return known
-        told = "" if state is None else state.render(action, spec, self._state_characters())
+        told = ""
+        if state is not None:
+            room = self._state_characters()
+            told = state.render(action, spec, room, secrets=self._engine.local)
         cwd = None if state is None else _cwd_after(action, state.machine)
         messages = self._messages(action, trajectory, told)
         if spec is not None and spec.output_schema is not None:
@@ -140,11 +140,19 @@ class LanguageWorld:
             state=told,
             scenario=self._scenario,
             prompts=self._prompts,
+            secrets=self._engine.local,
         )
+        return self._discreet(messages)
+
+    def _discreet(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
+        """Return the messages as they may go to the engine: once more without secrets.
+
+        They are left out of each part before it is shortened; this finds what the parts make up.
+        """
         if self._engine.local:
             return messages
         return tuple(
-            message.model_copy(update={"content": _redacted(message.content)})
+            message.model_copy(update={"content": redacted(message.content)})
             for message in messages
         )
 
@@ -241,6 +249,8 @@ class LanguageWorld:
     ) -> Observation | None:
         """Ask for JSON that fits the tool's output schema; once more where it does not fit."""
         sampling = self._sampling(trajectory, stop=False)
+        if not self._engine.local:
+            schema = redact_json(schema)
         try:
             completion = await self._engine.complete(
                 messages, sampling=sampling, schema=_or_error(schema)
@@ -253,6 +263,7 @@ class LanguageWorld:
             if observation is not None:
                 return observation
             said = completion.text
+        problem = problem if self._engine.local else redact(problem)
         asked = (
             f"That was not usable as the tool's output: {problem[:500]}\nWrite it again, as one "
             "JSON value that fits this schema and nothing else:\n"
@@ -261,9 +272,9 @@ class LanguageWorld:
         again = (
             *messages,
             Message(role="assistant", content=said or "(no answer)"),
-            Message(role="user", content=asked if self._engine.local else redact(asked)),
+            Message(role="user", content=asked),
         )
-        completion = await self._engine.complete(again, sampling=sampling)
+        completion = await self._engine.complete(self._discreet(again), sampling=sampling)
         return _checked(completion, validator)[0]
 
 

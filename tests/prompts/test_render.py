@@ -188,6 +188,8 @@ def test_unanswered_steps_are_left_out() -> None:
 @pytest.mark.parametrize(
     "token",
     ["<|im_start|>", "<|im_end|>", "<|endoftext|>", "<|eot_id|>", "</s>", "<s>", "<end_of_turn>",
+     "<|turn>", "<turn|>", "<|channel>", "<||>", "<｜tool▁calls▁begin｜>", "<｜begin of｜",
+     "<unused12>", "<think>", "</think>", "[TOOL_RESULTS]", "<<SYS>>",
      "<start_of_turn>", "[INST]", "[/INST]", "<｜User｜>", "<eos>", "<tool_response>"],
 )  # fmt: skip
 def test_control_tokens_in_data_can_not_forge_turns(token: str) -> None:
@@ -208,7 +210,7 @@ def test_control_tokens_in_data_can_not_forge_turns(token: str) -> None:
 
 
 def test_ordinary_signs_are_left_alone() -> None:
-    text = "<p>a | b</p> [INS] <stdio.h> x<|y a <| b |> c\n<div|span>"
+    text = "<p>a | b</p> [INS] [ERROR] <stdio.h> x << y || z\n<div|span> a<b, c>d <unused> > | <"
     assert clean(text) == text
 
 

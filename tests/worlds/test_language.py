@@ -425,6 +425,107 @@ async def test_prompts_are_redacted_for_engines_elsewhere(local: bool, shown: bo
     assert (SECRET in text) is shown
 
 
+PLAIN = "kj3H8sLq0ZpW5vNx"  # no shape: only what stands beside it tells that it is a secret
+PEM = (
+    "-----BEGIN RSA PRIVATE KEY-----\n"
+    + ("MIIEpAIBAAKCAQEA" + "q7Zk" * 12 + "\n") * 120
+    + "-----END RSA PRIVATE KEY-----\n"
+)
+
+
+def shell(command: str) -> Action:
+    return act("shell", command=command)
+
+
+NAMED: dict[str, dict[str, Json]] = {
+    "auth": {"auth": PLAIN},
+    "passwords": {"passwords": [PLAIN]},
+    "secret_id": {"secret_id": PLAIN},
+    "a header": {"headers": {"Authorization": ["Basic " + PLAIN]}},
+    "JSON in JSON": {"body": json.dumps({"auth": PLAIN, "password": PLAIN})},
+    "JSON in JSON in JSON": {"body": json.dumps([json.dumps({"auth": PLAIN})])},
+}
+LEAKS: dict[str, tuple[Action, str, Action]] = {
+    # name: (an action, what it gave, the next action)
+    "a key cut by the end of an observation": (
+        shell("./log"),
+        "line of log\n" * 400 + PEM,
+        shell("./x"),
+    ),
+    "a key cut at the head": (shell("./log"), PEM + "line of log\n" * 400, shell("./x")),
+    "a key in a large observation": (shell("./log"), PEM + "of log\n" * 60_000, shell("./x")),
+    "a key among keys": (shell("./log"), PEM * 60, shell("./x")),
+    "a key in a written file": (
+        act("write_file", path="k", content="line\n" * 900 + PEM),
+        "Wrote 12000 bytes to k",
+        shell("./x k"),
+    ),
+    "a key in the action": (
+        shell("ls"),
+        "",
+        act("write_file", path="k", content="é\n" * 9000 + PEM),
+    ),
+    "a long password": (shell("./log"), "password: " + "q7Zk" * 700, shell("./x")),
+    **{
+        f"by its name, {name}": (act("put", **arguments), "ok", act("put", **arguments, more=1))
+        for name, arguments in NAMED.items()
+    },
+    "a record": (
+        act("get_user", id="u_1"),
+        json.dumps({"auth": PLAIN}),
+        act("get_user", id="u_1", x=1),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LEAKS)
+async def test_no_part_of_a_secret_leaves_this_machine(name: str) -> None:
+    done, text, action = LEAKS[name]
+    engine = ScriptedEngine(["x", "x"], local=False)
+    tools = (ToolSpec(name="put"), ToolSpec(name="get_user"))
+    past = after(start(*start().tools, *tools), done, Observation(text=text, source="executed"))
+    past = past.model_copy(update={"task": f"password: {PLAIN}"})
+    world = LanguageWorld(
+        engine,
+        pin=False,
+        scenario=f"password: {PLAIN}",
+        examples=lambda _action, _past: past.transitions,
+    )
+    await world.step(action, past)
+    assert engine.requests
+    shown = "\n".join(message.content for message in engine.requests[0])
+    assert "q7Zkq7Zk" not in shown
+    assert PLAIN not in shown
+
+
+async def test_no_secret_leaves_with_a_tool() -> None:
+    engine = ScriptedEngine(["[", "["], local=False)
+    spec = ToolSpec(
+        name="t",
+        description=f"Log in with password: {PLAIN}",
+        input_schema={"type": "object", "properties": {"password": {"default": PLAIN}}},
+        output_schema={"type": "object", "properties": {"password": {"default": PLAIN}}},
+        source_code=f"PASSWORD = '{PLAIN}'",
+    )
+    assert await LanguageWorld(engine).step(act("t"), start(spec)) is None
+    assert len(engine.requests) == 2
+    for request in engine.requests:
+        assert all(PLAIN not in message.content for message in request)
+    assert all(PLAIN not in json.dumps(schema) for schema in engine.schemas)
+
+
+@pytest.mark.parametrize("command", ["printf 'a\\n' | head -n ²", "ls && " * 1200 + "ls"])
+async def test_no_command_breaks_a_session(command: str) -> None:
+    engine = ScriptedEngine(["x", "y"])
+    world, past = LanguageWorld(engine), start()
+    seen = await world.step(shell(command), past)
+    assert seen is not None
+    after_it = after(past, shell(command), seen)
+    again = await world.step(shell("./later"), after_it)
+    assert again is not None
+    assert again.text.strip() == "y"
+
+
 async def test_a_small_context_still_leaves_room_for_the_answer() -> None:
     engine = ScriptedEngine(["x"], context=512)
     await LanguageWorld(engine, max_tokens=4000).step(act("shell", command="x"), start())

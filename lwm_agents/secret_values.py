@@ -105,6 +105,7 @@ _COMMAND_START = re.compile(
     r"[^\n]*[ \t])?(?:[\w/.-]*/)?"
 )
 _PUBLISHED = re.compile(r"[\d.]+(?::\d+){0,2}(?:/\w+)?")
+_OF_FIND = re.compile(r"(?:\bfind[ \t](?!.*-exec)|[ \t]-i?(?:name|path)[ \t]).*$")
 _LOGGED_INTO = re.compile(
     r"(?:docker|podman|nerdctl|buildah|skopeo|crane|oras|regctl|registry|acr|az|oc|cf|ibmcloud|"
     r"argocd|wrangler|snyk)[ \t]+$"
@@ -214,8 +215,8 @@ def command_password(text: str, start: int) -> Iterator[Span]:
         return
     segment = _SEGMENT.split(text[max(0, start - 200) : start])[-1]
     if group.startswith("mysql"):
-        run_by_other = segment.strip() and _PUBLISHED.fullmatch(value)
-        if run_by_other or not _COMMAND_START.fullmatch(segment):
+        port = segment.strip() and _PUBLISHED.fullmatch(value)
+        if port or _OF_FIND.search(segment) or not _COMMAND_START.fullmatch(segment):
             return
     if group.startswith("login") and not _LOGGED_INTO.search(segment):
         return

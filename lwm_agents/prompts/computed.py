@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 import posixpath
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
 
 from lwm_agents.prompts.certain import unless_odd
 from lwm_agents.prompts.disk import Disk
@@ -71,11 +72,11 @@ def repeated(
     """
     spec = trajectory.tool(action.tool)
     reading = is_read(action, spec)
-    past = [t for t in trajectory.transitions if t.observation.source != "unanswered"]
+    digest = action.digest
     statement = query_of(action, spec) is not None
     if reading or statement:
-        for transition in reversed(past):
-            if transition.action.digest == action.digest and (
+        for transition in _answered(trajectory):
+            if transition.action.digest == digest and (
                 # A statement that was refused is refused again; a service's error may pass.
                 reading or (transition.observation.is_error and transition.observation.error_known)
             ):
@@ -84,14 +85,21 @@ def repeated(
                 break
         if reading:
             return None
-    same = [transition for transition in past[-2:] if transition.action.digest == action.digest]
-    if not same or past[-1] is not same[-1]:
+    past = list(islice(_answered(trajectory), 2))
+    if not past or past[0].action.digest != digest:
         return None
+    last, before = past[0], past[1:]
     if repeats(action, spec):
-        return _again(same[-1].observation, COMPUTED_CONFIDENCE)
-    if len(same) == 2 and same[0].observation.text == same[1].observation.text:
-        return _again(same[-1].observation, SETTLED_CONFIDENCE)
+        return _again(last.observation, COMPUTED_CONFIDENCE)
+    twice = before and before[0].action.digest == digest
+    if twice and before[0].observation.text == last.observation.text:
+        return _again(last.observation, SETTLED_CONFIDENCE)
     return None
+
+
+def _answered(trajectory: Trajectory) -> Iterator[Transition]:
+    """Yield the transitions that something answered, latest first."""
+    return (t for t in reversed(trajectory.transitions) if t.observation.source != "unanswered")
 
 
 def _left_all_as_it_was(transition: Transition, trajectory: Trajectory, is_read: IsRead) -> bool:

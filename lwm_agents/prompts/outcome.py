@@ -30,6 +30,8 @@ _FILE_ERROR = re.compile(
     r"|Name too long|Too many links|Outside the root|Larger than [\d,]+ bytes): "
     r"|old_text (?:was not found|occurs \d+ times) in |Nothing to change: "
 )
+_ENDS = 2000
+"""Characters at the beginning and the end of a text that tell what it means."""
 _LINES = frozenset(
     {"shell", "list_directory", "search_files", "sql_query", "sql_execute", "sql_schema"}
 )
@@ -43,15 +45,15 @@ def looks_like_error(text: str, action: Action, spec: ToolSpec | None) -> bool:
     that begins as an error, or JSON with a set `error` and little else.
     """
     if command_of(action, spec) is not None:
-        if exit_code(text) is not None or _ENDED.search(text):
+        if exit_code(text) is not None or _ended(text):
             return exit_code(text) != 0
-        first = text.lstrip().split("\n", 1)[0]
+        first = text.lstrip()[:_ENDS].split("\n", 1)[0]
         return not is_built_in(spec) and _SHELL_ERROR.match(first) is not None
     if is_built_in(spec) and spec is not None and spec.domain == "files":
         if action.tool == "read_file":  # a file may hold anything: only the whole message counts
             return _FILE_ERROR.fullmatch(_path_off(text, action)) is not None
         return _FILE_ERROR.match(text) is not None
-    if _ERROR.match(text):
+    if _ERROR.match(text[:_ENDS]):
         return True
     if not text.lstrip().startswith("{") or len(text) > 10_000:
         return False
@@ -86,16 +88,28 @@ def without_echo(text: str, action: Action) -> str | None:
 
 def exit_code(text: str) -> int | None:
     """Return the exit code that a text shows as its last line, or None."""
-    found = _EXIT.search(text)
+    found = _EXIT.search(_end(text))
     return None if found is None else int(found[1])
+
+
+def _ended(text: str) -> bool:
+    """Return whether a text says that its command was ended."""
+    return _ENDED.search(_end(text)) is not None
+
+
+def _end(text: str) -> str:
+    """Return the last lines of a text, which may be large."""
+    if len(text) <= _ENDS:
+        return text
+    return text[text.rfind("\n", 0, len(text) - _ENDS) + 1 :][-2 * _ENDS :]
 
 
 def shell_structured(text: str, cwd: str | None) -> dict[str, Json]:
     """Return what our shell tool tells beside its text, as far as it is known."""
     structured: dict[str, Json] = {
-        "exit_code": None if _ENDED.search(text) else exit_code(text) or 0,
-        "timed_out": bool(re.search(r"(?:\A|\n)\[timed out after [^\n]*\]\s*\Z", text)),
-        "truncated": bool(re.search(r"(?:\A|\n)\[ended: [^\n]*\]\s*\Z", text)),
+        "exit_code": None if _ended(text) else exit_code(text) or 0,
+        "timed_out": bool(re.search(r"(?:\A|\n)\[timed out after [^\n]*\]\s*\Z", _end(text))),
+        "truncated": bool(re.search(r"(?:\A|\n)\[ended: [^\n]*\]\s*\Z", _end(text))),
     }
     if cwd is not None:
         structured["cwd"] = cwd
@@ -107,7 +121,7 @@ def with_line_end(text: str, action: Action, trajectory: Trajectory) -> str:
 
     As the tool's last such answer in the history had it; where there is none, as our own tools do.
     """
-    if not text or text.endswith("\n") or exit_code(text) is not None or _ENDED.search(text):
+    if not text or text.endswith("\n") or exit_code(text) is not None or _ended(text):
         return text
     for transition in reversed(trajectory.transitions[-50:]):
         seen = transition.observation

@@ -42,6 +42,10 @@ _CONTROL_CUT = re.compile(
 _PARTIAL_CLOSE = re.compile(r"\s*<\s*/\s*(?:p(?:r(?:e[a-z_]*)?)?)?\Z", _FLAGS)
 
 
+_LONGEST = 1_000_000
+"""Characters of an answer that is searched for marks; a longer one is taken as it is."""
+
+
 @dataclass(frozen=True)
 class Parsed:
     """What a model's answer says.
@@ -62,6 +66,10 @@ def parse(text: str, reasoning: str = "") -> Parsed:
 
     `reasoning` is thinking that the server split off already; what is found in `text` is added.
     """
+    if len(text) > _LONGEST:
+        # No model writes so much; searching it for tags would take seconds.
+        tagged = text.startswith(HEADER)
+        return Parsed(_strip_edges(text.removeprefix(HEADER)), reasoning, tagged=tagged)
     text = _cut_chatter(text)
     thought, rest, thinking_open = _split_thinking(text)
     reasoning = "\n".join(part for part in (reasoning.strip(), thought) if part)

@@ -12,11 +12,12 @@ step and an engine's prefix cache holds: a step evaluates its last two turns.
 from __future__ import annotations
 
 import json
+import operator
 import re
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from threading import Lock
 
@@ -51,9 +52,44 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 class Turn:
     """One rendered turn of the history, with its size in tokens."""
 
-    user: str
-    assistant: str
+    user: Message
+    assistant: Message
     tokens: int
+
+
+@dataclass
+class _History:
+    """The latest turns of one session, as many as were kept within `room` tokens."""
+
+    room: int
+    transitions: list[weakref.ref[Transition]] = field(default_factory=list)
+    turns: list[Turn] = field(default_factory=list)
+    used: int = 0
+
+    def is_of(self, transitions: Sequence[Transition], room: int) -> bool:
+        """Return whether these transitions begin with those taken in."""
+        count = len(self.transitions)
+        if room != self.room or count > len(transitions):
+            return False
+        return all(map(operator.is_, map(operator.call, self.transitions), transitions))
+
+    def add(self, transition: Transition, turn: Turn | None) -> None:
+        """Take in the next turn.
+
+        Whenever the history no longer fits, its oldest turns go until half of the room is free. So
+        what is kept depends on the past alone, and moves only at a trim.
+        """
+        self.transitions.append(weakref.ref(transition))
+        if turn is None:
+            return
+        self.turns.append(turn)
+        self.used += turn.tokens
+        if self.used > self.room:
+            gone = 0
+            while gone < len(self.turns) and self.used > self.room * _BLOCK_SHARE:
+                self.used -= self.turns[gone].tokens
+                gone += 1
+            del self.turns[:gone]
 
 
 def render(
@@ -91,12 +127,7 @@ def render(
     room = max(0, budget_tokens - count_tokens(system) - _PER_MESSAGE)
     last_room = int(room * _LAST_SHARE)
     history_room = room - last_room
-    turns = [
-        turn
-        for number, transition in enumerate(trajectory.transitions, 1)
-        if (turn := _turn(transition, number, limit, count_tokens, secrets)) is not None
-    ]
-    start = _first_kept(turns, history_room)
+    turns = _kept_turns(trajectory, history_room, limit, count_tokens, secrets)
     number = len(trajectory.transitions) + 1
     heading = _heading(action, number, None)
     if count_tokens(heading) > room:
@@ -104,12 +135,11 @@ def render(
     spare = last_room - count_tokens(heading) - _PER_MESSAGE
     if spare < 0:
         # An action larger than its share: older history makes room for it in this step.
-        start = _make_room(turns, start, history_room + spare)
+        turns = _make_room(turns, history_room + spare)
     blocks = _blocks(state, examples, max(0, spare), limit, count_tokens, secrets)
     messages = [Message(role="system", content=system)]
-    for turn in turns[start:]:
-        messages.append(Message(role="user", content=turn.user))
-        messages.append(Message(role="assistant", content=turn.assistant))
+    for turn in turns:
+        messages += (turn.user, turn.assistant)
     messages.append(Message(role="user", content="".join([*blocks, heading])))
     return tuple(messages)
 
@@ -214,6 +244,35 @@ def _tool_text(_hash: str, held: _Held, detail: int, secrets: bool) -> str:
     return clean("\n".join(lines))
 
 
+_histories: OrderedDict[tuple[str, int, int, bool], _History] = OrderedDict()
+_HISTORIES_KEPT = 256
+
+
+def _kept_turns(
+    trajectory: Trajectory, room: int, limit: int, count_tokens: CountTokens, secrets: bool
+) -> Sequence[Turn]:
+    """Return the turns of the history that fit into `room` tokens.
+
+    A session's turns are kept for its next step, which then adds its own only.
+    """
+    key = (trajectory.session, limit, id(count_tokens), secrets)
+    with _turns_lock:
+        # Taken out meanwhile: a step of the same session in another thread starts over.
+        history = _histories.pop(key, None)
+    past = trajectory.transitions
+    if history is None or not history.is_of(past, room):
+        history = _History(room)
+    for number in range(len(history.transitions), len(past)):
+        turn = _turn(past[number], number + 1, limit, count_tokens, secrets)
+        history.add(past[number], turn)
+    kept = list(history.turns)
+    with _turns_lock:
+        _histories[key] = history
+        while len(_histories) > _HISTORIES_KEPT:
+            _histories.popitem(last=False)
+    return kept
+
+
 _turns: OrderedDict[
     tuple[int, int, int, int, bool], tuple[weakref.ref[Transition], Turn | None]
 ] = OrderedDict()
@@ -241,7 +300,11 @@ def _turn(
         if not secrets:
             user, assistant = redact(user), redact(assistant)
         tokens = count_tokens(user) + count_tokens(assistant) + 2 * _PER_MESSAGE
-        turn = Turn(user, assistant, tokens)
+        turn = Turn(
+            Message(role="user", content=user),
+            Message(role="assistant", content=assistant),
+            tokens,
+        )
     with _turns_lock:
         _turns[key] = (weakref.ref(transition), turn)
         while len(_turns) > _TURNS_KEPT:
@@ -253,28 +316,14 @@ def _heading(action: Action, number: int, limit: int | None) -> str:
     return f"### Turn {number}\n**Action:**\n```json\n{action_json(action, limit)}\n```"
 
 
-def _first_kept(turns: Sequence[Turn], room: int) -> int:
-    """Return the index of the first turn to keep.
-
-    Walks the history as it grew: whenever it no longer fitted, its oldest turns went until half
-    of the room was free. So the answer depends on the past alone, and moves only at a trim.
-    """
-    start, used = 0, 0
-    for index, turn in enumerate(turns):
-        used += turn.tokens
-        if used > room:
-            while start <= index and used > room * _BLOCK_SHARE:
-                used -= turns[start].tokens
-                start += 1
-    return start
-
-
-def _make_room(turns: Sequence[Turn], start: int, room: int) -> int:
-    used = sum(turn.tokens for turn in turns[start:])
+def _make_room(turns: Sequence[Turn], room: int) -> Sequence[Turn]:
+    """Return the latest turns that fit into the room."""
+    used = sum(turn.tokens for turn in turns)
+    start = 0
     while start < len(turns) and used > room:
         used -= turns[start].tokens
         start += 1
-    return start
+    return turns[start:]
 
 
 def _blocks(

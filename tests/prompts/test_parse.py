@@ -214,3 +214,10 @@ def test_bare_text_is_the_observation_and_parsing_again_changes_nothing(text: st
     once = parse(text).observation
     assert once == text
     assert parse(once).observation == once
+
+
+@pytest.mark.parametrize("mark", ["", "**Environment Observation:**\n"])
+def test_an_answer_larger_than_any_model_gives_is_taken_whole(mark: str) -> None:
+    text = "a b c </think> \n" * 200_000 + "end"
+    assert parse(mark + text).observation == text
+    assert parse(mark + text).tagged is bool(mark)

@@ -312,3 +312,18 @@ def test_messages_are_values_that_json_can_say() -> None:
         for m in json.loads(json.dumps([m.model_dump() for m in messages]))
     ]
     assert Observation(text="x", source="imagined")
+
+
+def test_a_history_taken_further_is_rendered_as_one_rendered_at_once() -> None:
+    action = Action(tool="shell", arguments={"command": "ls"})
+    whole = history(60, "line of output\n" * 12)
+    for session in ("grows", "branches"):
+        for count in (*range(1, 40, 3), 25, 7, 60):
+            transitions = whole.transitions[:count]
+            if session == "branches" and count == 25:
+                transitions = (turn(1, "other", "other"), *transitions[1:])
+            past = whole.model_copy(update={"session": session, "transitions": transitions})
+            fresh = past.model_copy(update={"session": f"{session} {count} anew"})
+            assert render(past, action, budget_tokens=2000) == render(
+                fresh, action, budget_tokens=2000
+            )

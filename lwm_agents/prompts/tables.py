@@ -21,6 +21,8 @@ from lwm_agents.values import Json
 
 _LARGEST = 4 << 20
 """Bytes of the image; a larger one is given up."""
+_LONGEST = 50_000
+"""Characters of a statement that is run again."""
 _REPLAY_SECONDS = 0.1
 """How long a replayed statement may take; a hostile one must not hold up every later step."""
 
@@ -292,8 +294,10 @@ class Tables:
 
 
 def _sure(query: str, parameters: Json) -> bool:
+    if len(query) > _LONGEST:
+        return False
     verbs = leading_verbs(query)
-    if len(query) > 100_000 or not verbs or (len(verbs) > 1 and verbs[0] != "CREATE"):
+    if not verbs or (len(verbs) > 1 and verbs[0] != "CREATE"):
         return False
     values: Sequence[Json] = ()
     if isinstance(parameters, Mapping):

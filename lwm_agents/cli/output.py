@@ -108,7 +108,7 @@ def observation_text(observation: Observation) -> Padding:
         head = lines[: SHOWN_LINES // 2]
         lines = [*head, f"… {hidden} more lines …", *lines[len(head) + hidden :]]
     style = "#D55E00" if observation.is_error else "dim" if not text else ""
-    return Padding(Text("\n".join(lines), style=style), (0, 0, 0, 4))
+    return Padding(Text("\n".join(lines), style=style), (0, 0, 0, 4), expand=False)
 
 
 def print_step(step: int, transition: Transition) -> None:

@@ -163,6 +163,8 @@ async def test_readers_of_input_find_its_end(place: RealPlace) -> None:
 async def test_the_environment_is_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_API_KEY", "hunter2")
     monkeypatch.setenv("LC_TIME", "C")
+    # Python sets LC_CTYPE for itself where no locale is set; a command must not get it from that.
+    monkeypatch.delenv("LC_CTYPE", raising=False)
     place = RealPlace(tmp_path, None, "live", environment={"EXTRA": "1"})
     seen = await call(place, "shell", command="env; set; cat /proc/$PPID/environ | tr '\\0' '\\n'")
     assert "hunter2" not in seen.text

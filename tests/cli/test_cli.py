@@ -224,6 +224,8 @@ def test_ctrl_c_says_what_was_done(lwm: Lwm, tmp_path: Path) -> None:
     process = subprocess.Popen(
         [*LWM, "run", str(path), "--mode", "live", "--json"],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment,
+        # Tests that run in the background are born with Ctrl-C ignored, and so would this be.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )  # fmt: skip
     with process:
         deadline = time.monotonic() + 60

@@ -156,13 +156,6 @@ class LanguageWorld:
             for message in messages
         )
 
-    def _stops(self) -> tuple[str, ...]:
-        """Return where an answer ends at the latest: a small model goes on to the next turn."""
-        if self._prompts.folder is not None:
-            return ()
-        # Where the header was written for it, a second one begins an answer over again.
-        return ("\n### Turn ", HEADER) if self._prefill() else ("\n### Turn ",)
-
     def _prefill(self) -> tuple[Message, ...]:
         """Return the beginning of the answer where the engine can be made to go on from it.
 
@@ -187,7 +180,8 @@ class LanguageWorld:
             temperature=0.0,
             max_tokens=self._answer_tokens(),
             seed=self._seed,
-            stop=self._stops() if stop else (),
+            # A small model goes on to invent the agent's next turn.
+            stop=("\n### Turn ",) if stop and self._prompts.folder is None else (),
             logprobs=True,
             cache_key=trajectory.session,
         )

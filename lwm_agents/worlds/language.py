@@ -214,8 +214,9 @@ class LanguageWorld:
         )
         # The header marks what follows it as the output; over nothing it is our mark, not the
         # model's.
-        ours = "".join(message.content for message in begun) if completion.text.strip() else ""
-        said = ours + completion.text
+        answer = _first_of(completion.text) if begun else completion.text
+        ours = "".join(message.content for message in begun) if answer.strip() else ""
+        said = ours + answer
         parsed = parse(said, completion.reasoning)
         confidence = confidence_of(completion, parsed)
         text = parsed.observation
@@ -291,6 +292,12 @@ def confidence_of(completion: Completion, parsed: Parsed) -> float:
     if completion.finish_reason == "length" or not parsed.complete:
         confidence *= CUT
     return min(0.98, max(0.02, confidence))
+
+
+def _first_of(answer: str) -> str:
+    """Return a begun answer up to where the model begins it over again."""
+    first, _, _ = answer.partition("\n" + HEADER)
+    return first if first.strip() else answer
 
 
 def _cwd_after(action: Action, machine: Machine) -> str | None:

@@ -293,7 +293,7 @@ class Prefilling(ScriptedEngine):
 
 
 async def test_an_answer_is_begun_where_the_engine_can_go_on_from_it() -> None:
-    engine = Prefilling(["x", " "])
+    engine = Prefilling(["x\n**Environment Observation:**\ny", " "])
     world = LanguageWorld(engine)
     seen = await world.step(act("shell", command="./show"), start())
     assert [message.role for message in engine.requests[0][-2:]] == ["user", "assistant"]
@@ -613,7 +613,7 @@ async def test_a_real_model_answers_in_the_form_asked_for(model_path: Path) -> N
         seen = await world.step(act("shell", command="./count --to 3"), start())
         assert seen is not None
         assert seen.source == "imagined"
-        assert not seen.text.startswith("**Environment Observation")
+        assert "Environment Observation" not in seen.text
         assert seen.confidence is not None
         assert seen.confidence != 0.5  # from its log probabilities
         answer = await world.step(act("weather"), start(WEATHER, session="w"))

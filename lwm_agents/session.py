@@ -19,13 +19,13 @@ from lwm_agents.engines.metered import MeteredEngine
 from lwm_agents.errors import Misuse
 from lwm_agents.gate import Gate, Policy
 from lwm_agents.gate.approvals import Approver, NoApprover
+from lwm_agents.places.place import RealPlace
+from lwm_agents.places.sqlite import database_path
 from lwm_agents.prompts.catalog import Prompts
 from lwm_agents.shadow import Shadow
 from lwm_agents.store import SessionRecord, Store
 from lwm_agents.tools.base import Tool, builtin_tools
 from lwm_agents.tools.functions import FunctionTool, tool_from
-from lwm_agents.tools.place import RealPlace
-from lwm_agents.tools.sqlite import database_path
 from lwm_agents.values import Action, Json, Mode, Observation, ToolSpec, Trajectory
 from lwm_agents.worlds.base import World
 from lwm_agents.worlds.language import LanguageWorld

@@ -11,6 +11,7 @@ import posixpath
 from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 
+from lwm_agents.places.sqlite import Rows
 from lwm_agents.prompts.certain import unless_odd
 from lwm_agents.prompts.disk import Disk
 from lwm_agents.prompts.reads import command_of, is_read, query_of, repeats
@@ -18,7 +19,6 @@ from lwm_agents.prompts.shell import absolute_cwd, simulate
 from lwm_agents.prompts.state import KnownState, is_built_in, known_state, shell_text, sql_text
 from lwm_agents.tools.database import DATABASE_TOOLS
 from lwm_agents.tools.files import FILE_TOOLS, name_matcher, shown_path
-from lwm_agents.tools.sqlite import Rows
 from lwm_agents.values import Action, Json, Observation, ToolSpec, Trajectory, Transition
 
 COMPUTED_CONFIDENCE = 0.99

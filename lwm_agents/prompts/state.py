@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from lwm_agents.places.sqlite import ROW_LIMIT, Rows
 from lwm_agents.prompts.bash import literal, only_reads
 from lwm_agents.prompts.certain import unless_odd
 from lwm_agents.prompts.discreet import redacted, shown, shown_json
@@ -25,7 +26,6 @@ from lwm_agents.prompts.tables import Tables
 from lwm_agents.tools.database import DATABASE_TOOLS, render
 from lwm_agents.tools.files import FILE_TOOLS
 from lwm_agents.tools.shell import SHELL_SPEC
-from lwm_agents.tools.sqlite import ROW_LIMIT, Rows
 from lwm_agents.values import Action, Json, Observation, ToolSpec, Trajectory, Transition
 
 BUILT_IN = {tool.spec.name: tool.spec.hash for tool in (*FILE_TOOLS, *DATABASE_TOOLS)} | {

@@ -14,9 +14,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 
+from lwm_agents.places.sqlite import Rows, SqlError, leading_verbs, quoted, read_rows, write_rows
 from lwm_agents.prompts.statements import Statement, folded, statement_of
 from lwm_agents.tools.database import render
-from lwm_agents.tools.sqlite import Rows, SqlError, leading_verbs, quoted, read_rows, write_rows
 from lwm_agents.values import Json
 
 _LARGEST = 4 << 20

@@ -12,7 +12,7 @@ from jsonschema.exceptions import ValidationError
 from jsonschema.protocols import Validator
 from referencing.jsonschema import EMPTY_REGISTRY
 
-from lwm_agents.tools.place import Place
+from lwm_agents.places.place import Place
 from lwm_agents.values import Json, Observation, ToolSpec
 
 _SHOWN = 3

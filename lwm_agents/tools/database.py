@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 
-from lwm_agents.tools.place import Place
-from lwm_agents.tools.sqlite import (
+from lwm_agents.places.place import Place
+from lwm_agents.places.sqlite import (
     ROW_LIMIT,
     TIME_LIMIT,
     Rows,
@@ -20,7 +20,7 @@ from lwm_agents.tools.sqlite import (
     read_rows,
     write_rows,
 )
-from lwm_agents.tools.threads import in_thread
+from lwm_agents.places.threads import in_thread
 from lwm_agents.values import Json, Observation, ToolAnnotations, ToolSpec
 
 _SCALAR = {"type": ["string", "number", "boolean", "null"]}

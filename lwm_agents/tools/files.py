@@ -8,9 +8,9 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from lwm_agents.tools.beneath import Entry, Refused, lexical_names
-from lwm_agents.tools.place import Place
-from lwm_agents.tools.threads import in_thread
+from lwm_agents.places.beneath import Entry, Refused, lexical_names
+from lwm_agents.places.place import Place
+from lwm_agents.places.threads import in_thread
 from lwm_agents.values import Json, Observation, ToolAnnotations, ToolSpec
 
 FOUND_LIMIT = 10_000

@@ -18,9 +18,9 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import PydanticSerializationError, to_json
 
 from lwm_agents.errors import Misuse, PromiseError
+from lwm_agents.places.place import Place
+from lwm_agents.places.threads import in_thread
 from lwm_agents.tools.base import Tool
-from lwm_agents.tools.place import Place
-from lwm_agents.tools.threads import in_thread
 from lwm_agents.values import Domain, Effect, Json, Observation, ToolAnnotations, ToolSpec
 
 Call = Callable[[dict[str, Json]], Awaitable[Observation]]

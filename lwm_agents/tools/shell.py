@@ -7,10 +7,10 @@ import math
 import os
 from collections.abc import Mapping
 
-from lwm_agents.tools.place import Place
-from lwm_agents.tools.process import OUTPUT_LIMIT, Finished, NoBash
+from lwm_agents.places.place import Place
+from lwm_agents.places.process import OUTPUT_LIMIT, Finished, NoBash
+from lwm_agents.places.threads import in_thread
 from lwm_agents.tools.terminal import screen_text
-from lwm_agents.tools.threads import in_thread
 from lwm_agents.values import Json, Observation, ToolAnnotations, ToolSpec
 
 DEFAULT_TIMEOUT = 120

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from lwm_agents.places.place import RealPlace
 from lwm_agents.tools.base import Tool
-from lwm_agents.tools.place import RealPlace
 from lwm_agents.values import Action, Observation, Trajectory
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from lwm_agents.places.place import RealPlace
 from lwm_agents.tools.base import Tool, builtin_tools
-from lwm_agents.tools.place import RealPlace
 from lwm_agents.values import Action, Json, Observation, Trajectory, Transition
 
 TOOLS: dict[str, Tool] = builtin_tools(database=True)

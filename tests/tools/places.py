@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lwm_agents.tools import RealPlace, Tool, argument_errors, builtin_tools
+from lwm_agents.places.place import RealPlace
+from lwm_agents.tools import Tool, argument_errors, builtin_tools
 from lwm_agents.values import Json, Observation
 
 TOOLS = builtin_tools(database=True)

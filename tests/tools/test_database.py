@@ -16,8 +16,15 @@ import pytest
 from places import call, tree
 
 from lwm_agents.errors import Misuse
-from lwm_agents.tools import RealPlace, database_path, sqlite
-from lwm_agents.tools.sqlite import leading_verbs, open_database, read_rows, write_rows
+from lwm_agents.places import sqlite
+from lwm_agents.places.place import RealPlace
+from lwm_agents.places.sqlite import (
+    database_path,
+    leading_verbs,
+    open_database,
+    read_rows,
+    write_rows,
+)
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ import pytest
 from places import call, tree
 
 from lwm_agents.errors import Misuse, PromiseError
-from lwm_agents.tools import RealPlace
-from lwm_agents.tools.beneath import Beneath, Refused, lexical_names
+from lwm_agents.places.beneath import Beneath, Refused, lexical_names
+from lwm_agents.places.place import RealPlace
 from lwm_agents.tools.files import name_matcher
 from lwm_agents.values import Mode
 
@@ -418,10 +418,10 @@ def test_without_the_modules_of_linux() -> None:
 import asyncio, sys
 for name in ("fcntl", "resource", "pwd", "grp", "termios"):
     sys.modules[name] = None
-import lwm_agents.tools.base, lwm_agents.tools.beneath, lwm_agents.tools.database
-import lwm_agents.tools.files, lwm_agents.tools.functions, lwm_agents.tools.place
-import lwm_agents.tools.process, lwm_agents.tools.shell, lwm_agents.tools.sqlite
-import lwm_agents.tools.terminal, lwm_agents.tools.threads
+import lwm_agents.tools.base, lwm_agents.places.beneath, lwm_agents.tools.database
+import lwm_agents.tools.files, lwm_agents.tools.functions, lwm_agents.places.place
+import lwm_agents.places.process, lwm_agents.tools.shell, lwm_agents.places.sqlite
+import lwm_agents.tools.terminal, lwm_agents.places.threads
 """
     subprocess.run(
         [sys.executable, "-W", "error", "-c", script],

@@ -16,7 +16,8 @@ from langchain_core.tools import BaseTool, StructuredTool, ToolException, tool
 from pydantic import BaseModel, Field
 
 from lwm_agents.errors import Misuse, PromiseError
-from lwm_agents.tools import RealPlace, Tool, argument_errors, tool_from
+from lwm_agents.places.place import RealPlace
+from lwm_agents.tools import Tool, argument_errors, tool_from
 from lwm_agents.values import Json, Observation, ToolSpec
 
 

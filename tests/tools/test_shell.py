@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from places import call
 
-from lwm_agents.tools import RealPlace
-from lwm_agents.tools.process import BashProcess, short_environment
+from lwm_agents.places.place import RealPlace
+from lwm_agents.places.process import BashProcess, short_environment
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes in /proc")
 
@@ -235,7 +235,8 @@ def test_nothing_outlives_a_killed_host(tmp_path: Path) -> None:
     marker = f"302.{os.getpid()}"
     script = f"""
 import asyncio
-from lwm_agents.tools import RealPlace, builtin_tools
+from lwm_agents.places.place import RealPlace
+from lwm_agents.tools import builtin_tools
 place = RealPlace({str(tmp_path)!r}, None, "live")
 command = "setsid sleep {marker} & sleep {marker}"
 asyncio.run(builtin_tools(False)["shell"].run({{"command": command}}, place))

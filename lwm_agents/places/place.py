@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from typing import Protocol, get_args, runtime_checkable
 
 from lwm_agents.errors import Misuse, PromiseError
-from lwm_agents.tools.beneath import Beneath, Entry
-from lwm_agents.tools.process import BashProcess, Finished, short_environment
-from lwm_agents.tools.sqlite import Access, database_path, open_database
-from lwm_agents.tools.threads import in_thread
+from lwm_agents.places.beneath import Beneath, Entry
+from lwm_agents.places.process import BashProcess, Finished, short_environment
+from lwm_agents.places.sqlite import Access, database_path, open_database
+from lwm_agents.places.threads import in_thread
 from lwm_agents.values import Mode, Source
 
 
@@ -24,7 +24,7 @@ class Place(Protocol):
     """Where a tool's code acts.
 
     Paths of files are relative to the root, or absolute and inside. The file operations block and
-    raise OSError; `lwm_agents.tools.beneath` says what they do. `cwd` is the shell's working
+    raise OSError; `lwm_agents.places.beneath` says what they do. `cwd` is the shell's working
     directory, kept between calls.
     """
 

@@ -7,14 +7,15 @@ connection to a database. So one implementation of each tool serves every place.
 from __future__ import annotations
 
 import os
-import sqlite3
+import threading
 from collections.abc import Mapping
 from typing import Protocol, get_args, runtime_checkable
 
 from lwm_agents.errors import Misuse, PromiseError
 from lwm_agents.places.beneath import Beneath, Entry
 from lwm_agents.places.process import BashProcess, Finished, short_environment
-from lwm_agents.places.sqlite import Access, database_path, open_database
+from lwm_agents.places.sqlite import Rows, database_path
+from lwm_agents.places.statement import Statement, answer
 from lwm_agents.places.threads import in_thread
 from lwm_agents.values import Mode, Source
 
@@ -65,8 +66,11 @@ class Place(Protocol):
         """Remove a file, a link or an empty directory."""
         ...
 
-    def connect(self, access: Access) -> sqlite3.Connection:
-        """Open the database. Raises FileNotFoundError where it is missing, and sqlite3.Error."""
+    async def sql(self, statement: Statement) -> list[Rows]:
+        """Run a statement in the database; `lwm_agents.places.statement.answer` says what it gives.
+
+        Cancelling stops it and waits for its end.
+        """
         ...
 
     async def bash(self, command: str, *, timeout: float) -> Finished:  # noqa: ASYNC109
@@ -115,11 +119,12 @@ class RealPlace:
         self.move = self._files.move
         self.delete = self._files.delete
 
-    def connect(self, access: Access) -> sqlite3.Connection:
-        """Open the database of this place."""
+    async def sql(self, statement: Statement) -> list[Rows]:
+        """Run a statement in the database of this place."""
         if self.database is None:
             raise Misuse("this session has no database; name one, such as sqlite:///shop.db")
-        return open_database(self.database, access)
+        path, stopped = self.database, threading.Event()
+        return await in_thread(lambda: answer(path, statement, stopped), stop=stopped.set)
 
     async def bash(self, command: str, *, timeout: float) -> Finished:  # noqa: ASYNC109
         """Run a command in `cwd` and set `cwd` to where it ended."""

@@ -3,24 +3,13 @@
 from __future__ import annotations
 
 import math
-import sqlite3
-import threading
-from collections.abc import Callable, Mapping
-from contextlib import closing
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from lwm_agents.places.place import Place
-from lwm_agents.places.sqlite import (
-    ROW_LIMIT,
-    TIME_LIMIT,
-    Rows,
-    SqlError,
-    leading_verbs,
-    quoted,
-    read_rows,
-    write_rows,
-)
-from lwm_agents.places.threads import in_thread
+from lwm_agents.places.sqlite import ROW_LIMIT, TIME_LIMIT, Rows, SqlError, leading_verbs
+from lwm_agents.places.statement import Statement
 from lwm_agents.values import Json, Observation, ToolAnnotations, ToolSpec
 
 _SCALAR = {"type": ["string", "number", "boolean", "null"]}
@@ -45,21 +34,24 @@ class DatabaseTool:
     """One database tool: its spec, what it refuses anywhere, and what it does with a place."""
 
     spec: ToolSpec
+    kind: Literal["query", "execute", "schema"]
     refuse: Callable[[str], str | None]
-    act: Callable[[Place, Mapping[str, Json], threading.Event], Observation]
+    shown: Callable[[Sequence[Rows], Place], Observation]
 
     def refusal(self, arguments: Mapping[str, Json], root: str | None = None) -> str | None:  # noqa: ARG002
         """Return why this statement is refused whatever the database holds, or None."""
         return self.refuse(arguments["query"]) if "query" in arguments else None
 
     async def run(self, arguments: Mapping[str, Json], place: Place) -> Observation:
-        """Run the statement in the place, in a thread that cancelling stops and waits for."""
-        stopped = threading.Event()
+        """Run the statement in the place; cancelling stops it and waits for its end."""
+        statement = Statement(
+            self.kind, arguments.get("query", ""), arguments.get("parameters", ())
+        )
         try:
-            return await in_thread(lambda: self.act(place, arguments, stopped), stop=stopped.set)
+            return self.shown(await place.sql(statement), place)
         except FileNotFoundError:
             said = f"no such database: {place.database}"
-        except (SqlError, sqlite3.Error) as error:
+        except SqlError as error:
             said = str(error)
         return Observation(text=f"Error: {said}", source=place.source, is_error=True)
 
@@ -87,67 +79,35 @@ def _refuse_statement(query: str) -> str | None:
     return None
 
 
-def _query(place: Place, arguments: Mapping[str, Json], stopped: threading.Event) -> Observation:
-    parameters = arguments.get("parameters", ())
-    with closing(place.connect("ro")) as connection:
-        rows = read_rows(connection, arguments["query"], parameters, stopped)
-    return _observation(rows, place)
+def _table(tables: Sequence[Rows], place: Place) -> Observation:
+    return _observation(tables[0], place)
 
 
-def _execute(place: Place, arguments: Mapping[str, Json], stopped: threading.Event) -> Observation:
-    query, parameters = arguments["query"], arguments.get("parameters", ())
-    try:
-        connection = place.connect("rw")
-    except FileNotFoundError:
-        # What fails on an empty database must not leave one behind: tried in memory first.
-        with closing(sqlite3.connect(":memory:", isolation_level=None)) as empty:
-            write_rows(empty, query, parameters, stopped)
-        connection = place.connect("rwc")
-    with closing(connection):
-        rows = write_rows(connection, query, parameters, stopped)
-    return _observation(rows, place)
-
-
-def _schema(place: Place, _: Mapping[str, Json], stopped: threading.Event) -> Observation:
-    with closing(place.connect("ro")) as connection:
-        found = read_rows(
-            connection,
-            "SELECT type, name, sql FROM sqlite_master WHERE substr(name, 1, 7) != 'sqlite_' "
-            "ORDER BY type != 'table', type, name",
-            (),
-            stopped,
-        )
-        tables = []
-        for kind, name, sql in found.rows:
-            if kind in {"table", "view"}:
-                columns = read_rows(
-                    connection,
-                    f"PRAGMA table_xinfo({quoted(str(name))})",
-                    (),
-                    stopped,
-                    pragmas=frozenset({"table_xinfo"}),
-                )
-                tables.append(
-                    {
-                        "name": name,
-                        "type": kind,
-                        "sql": sql,
-                        "columns": [
-                            {
-                                "name": column,
-                                "type": declared,
-                                "not_null": bool(not_null),
-                                "default": default,
-                                "primary_key": bool(key),
-                            }
-                            for _, column, declared, not_null, default, key, _ in columns.rows
-                        ],
-                    }
-                )
-    text = "".join(f"{sql};\n" for _, _, sql in found.rows if sql) or "No tables\n"
-    if found.total > len(found.rows):
-        text += f"[{found.total - len(found.rows)} more]\n"
-    return Observation(text=text, source=place.source, structured={"tables": tables})
+def _schema(tables: Sequence[Rows], place: Place) -> Observation:
+    objects, columns = tables[0], iter(tables[1:])
+    structured = [
+        {
+            "name": name,
+            "type": kind,
+            "sql": sql,
+            "columns": [
+                {
+                    "name": column,
+                    "type": declared,
+                    "not_null": bool(not_null),
+                    "default": default,
+                    "primary_key": bool(key),
+                }
+                for _, column, declared, not_null, default, key, _ in next(columns).rows
+            ],
+        }
+        for kind, name, sql in objects.rows
+        if kind in {"table", "view"}
+    ]
+    text = "".join(f"{sql};\n" for _, _, sql in objects.rows if sql) or "No tables\n"
+    if objects.total > len(objects.rows):
+        text += f"[{objects.total - len(objects.rows)} more]\n"
+    return Observation(text=text, source=place.source, structured={"tables": structured})
 
 
 def _observation(rows: Rows, place: Place) -> Observation:
@@ -244,8 +204,9 @@ DATABASE_TOOLS = (
             _STATEMENT,
             read_only=True,
         ),
+        "query",
         _refuse_query,
-        _query,
+        _table,
     ),
     DatabaseTool(
         _spec(
@@ -256,8 +217,9 @@ DATABASE_TOOLS = (
             _STATEMENT,
             read_only=False,
         ),
+        "execute",
         _refuse_statement,
-        _execute,
+        _table,
     ),
     DatabaseTool(
         _spec(
@@ -267,6 +229,7 @@ DATABASE_TOOLS = (
             {},
             read_only=True,
         ),
+        "schema",
         lambda _: None,
         _schema,
     ),

@@ -43,6 +43,11 @@ def place(tmp_path: Path) -> Iterator[RealPlace]:
     real.close()
 
 
+def opened(place: RealPlace, access: sqlite.Access) -> sqlite3.Connection:
+    assert place.database is not None
+    return open_database(place.database, access)
+
+
 def content(place: RealPlace) -> str:
     assert place.database is not None
     with closing(sqlite3.connect(place.database)) as connection:
@@ -162,7 +167,7 @@ async def test_a_query_can_do_nothing_but_read(
     before = tree(tmp_path)
     # Past the early refusal too: the connection itself must hold.
     tool = await call(place, "sql_query", query=query)
-    with closing(place.connect("ro")) as connection, pytest.raises(sqlite.SqlError):
+    with closing(opened(place, "ro")) as connection, pytest.raises(sqlite.SqlError):
         read_rows(connection, query, (), threading.Event())
     assert tool.is_error
     assert tool.text
@@ -176,7 +181,7 @@ async def test_a_statement_can_do_nothing_but_write_rows_and_tables(
     query = hostile.format(other=tmp_path / "other.db", folder=tmp_path)
     before, files = content(place), os.listdir(tmp_path)
     seen = await call(place, "sql_execute", query=query)
-    with closing(place.connect("rw")) as connection, pytest.raises(sqlite.SqlError):
+    with closing(opened(place, "rw")) as connection, pytest.raises(sqlite.SqlError):
         write_rows(connection, query, (), threading.Event())
     assert seen.is_error
     assert (content(place), os.listdir(tmp_path)) == (before, files)
@@ -188,7 +193,7 @@ async def test_a_thousand_hostile_queries_change_nothing(place: RealPlace, tmp_p
     hostile = itertools.cycle([*cheap, *HOSTILE_TO_A_QUERY])
     for number in range(1000):
         query = next(hostile).format(other=tmp_path / f"other{number}", folder=tmp_path)
-        with closing(place.connect("ro")) as connection, pytest.raises(sqlite.SqlError):
+        with closing(opened(place, "ro")) as connection, pytest.raises(sqlite.SqlError):
             read_rows(connection, query, (), threading.Event())
     assert tree(tmp_path) == before
 
@@ -198,10 +203,10 @@ def test_queries_without_end_are_stopped(place: RealPlace) -> None:
     before = content(place)
     said = "stopped after 0.1 s"
     query = f"SELECT count(*) FROM ({endless})"
-    with closing(place.connect("ro")) as connection, pytest.raises(sqlite.SqlError, match=said):
+    with closing(opened(place, "ro")) as connection, pytest.raises(sqlite.SqlError, match=said):
         read_rows(connection, query, (), threading.Event(), time_limit=0.1)
     statement = f"INSERT INTO items SELECT x + 9, 'x', x FROM ({endless})"
-    with closing(place.connect("rw")) as connection, pytest.raises(sqlite.SqlError, match=said):
+    with closing(opened(place, "rw")) as connection, pytest.raises(sqlite.SqlError, match=said):
         write_rows(connection, statement, (), threading.Event(), time_limit=0.1)
     assert content(place) == before
 

@@ -108,14 +108,35 @@ class Action(Value):
         return digest_of({"tool": self.tool, "arguments": self.arguments})
 
 
+class Signals(Value):
+    """What is known of how far to trust one prediction, before what happened is known.
+
+    `logprob` is the mean, `least` the lowest log probability of the answer's tokens, natural.
+    `nearness` (0..1) says how near the best recalled example's action is, `example_match` how
+    like that example's observation the answer is, `agreement` how like a second sample it is.
+    Each is None where nobody knows. `computed`: code worked the answer out. `cut`: the model did
+    not end it. `length` is its number of characters.
+    """
+
+    logprob: float | None = Field(default=None, allow_inf_nan=False)
+    least: float | None = Field(default=None, allow_inf_nan=False)
+    nearness: float | None = Field(default=None, ge=0, le=1)
+    example_match: float | None = Field(default=None, ge=0, le=1)
+    agreement: float | None = Field(default=None, ge=0, le=1)
+    computed: bool = False
+    cut: bool = False
+    length: int = Field(default=0, ge=0)
+
+
 class Observation(Value):
     """What came back from an action.
 
     `text` is all of it, as an agent would read it; shortening happens only where an agent or a
     prompt reads. `raw` holds the bytes where `text` is not their exact UTF-8 decoding.
     `structured` is the content a program reads: rows, an exit code. `confidence` is 0..1, and None
-    for what was executed or rehearsed. `error_known` is False where a recording does not say
-    whether it was an error; `is_error` is False then and means nothing.
+    for what was executed or rehearsed; `signals` is what it was made from. `error_known` is False
+    where a recording does not say whether it was an error; `is_error` is False then and means
+    nothing.
     """
 
     text: str
@@ -125,6 +146,7 @@ class Observation(Value):
     structured: Json = None
     confidence: float | None = Field(default=None, ge=0, le=1)
     raw: bytes | None = None
+    signals: Signals | None = None
 
 
 class Usage(Value):

@@ -14,7 +14,7 @@ from lwm_agents.digests import parse, readable
 from lwm_agents.redaction import redact, redact_action, redact_bytes, redact_json, suspicious
 from lwm_agents.store.search import indexed, indexed_action
 from lwm_agents.tools.terminal import screen_text
-from lwm_agents.values import Action, Json, Observation, Transition, Usage
+from lwm_agents.values import Action, Json, Observation, Signals, Transition, Usage
 
 INLINE = 16_384
 """Texts longer than this many characters are stored apart, once for all rows that hold them."""
@@ -23,9 +23,9 @@ CHAINED = (
     "session", "step", "tool", "arguments", "arguments_blob", "action_digest", "tool_hash",
     "source", "confidence", "is_error", "text", "text_blob", "structured", "structured_blob",
     "raw_blob", "effect", "started_at", "latency_ms", "prediction", "prediction_blob", "fidelity",
-    "reward", "engine", "usage", "started_id",
+    "reward", "engine", "usage", "started_id", "signals",
 )  # fmt: skip
-"""The columns that a row's hash covers, in this order."""
+"""The columns that a row's hash covers, in this order; `signals` where it is not NULL."""
 
 COLUMNS = ("id", *CHAINED, "previous_hash", "hash")
 BLOB_COLUMNS = tuple(name for name in CHAINED if name.endswith("_blob"))
@@ -112,9 +112,18 @@ def prepare(
         storable(engine),
         None if transition.usage is None else readable(transition.usage.model_dump()),
         started_id,
+        None if seen.signals is None else readable(seen.signals.model_dump(exclude_defaults=True)),
     ]
     words = (indexed_action(action.tool, action.arguments), indexed(seen.text))
     return Prepared(transition.session, transition.step, values, words, blobs)
+
+
+def covered(values: Sequence[Any]) -> Sequence[Any]:
+    """Return what a transition's hash covers of the values in the order of CHAINED.
+
+    Without its signals where it has none: logs were chained before there were any.
+    """
+    return values[:-1] if values[-1] is None else values
 
 
 def chain(previous: str, values: Sequence[Any]) -> str:
@@ -151,6 +160,7 @@ def restore(row: Mapping[str, Any], blob: Callable[[str], bytes]) -> Transition:
             structured=None if structured is None else parse(structured),
             confidence=row["confidence"],
             raw=None if raw is None else blob(raw),
+            signals=None if row["signals"] is None else Signals(**parse(row["signals"])),
         ),
         effect=row["effect"],
         tool_hash=None if row["tool_hash"] is None else text_of(row["tool_hash"]),
@@ -233,6 +243,8 @@ def _prediction_text(predicted: Observation) -> str:
     }
     if predicted.raw is not None:
         fields["raw"] = base64.b64encode(predicted.raw).decode("ascii")
+    if predicted.signals is not None:
+        fields["signals"] = predicted.signals.model_dump(exclude_defaults=True)
     return readable(fields)
 
 

@@ -159,7 +159,14 @@ def _first(database: Database) -> None:
         database.execute(statement)
 
 
-MIGRATIONS: tuple[Migration, ...] = (_first,)
+def _signals(database: Database) -> None:
+    database.execute(
+        "ALTER TABLE transitions ADD COLUMN"
+        " signals TEXT /* JSON: what the confidence was made from; hashed last, if not NULL */"
+    )
+
+
+MIGRATIONS: tuple[Migration, ...] = (_first, _signals)
 
 
 def migrate(connection: sqlite3.Connection, migrations: Sequence[Migration] = MIGRATIONS) -> None:

@@ -28,7 +28,7 @@ def write(connection: sqlite3.Connection, prepared: list[rows.Prepared]) -> None
                 f"session {one.session} already has step {last}: step {one.step} can't follow it"
             )
         number += 1
-        own = rows.chain(previous, one.values)
+        own = rows.chain(previous, rows.covered(one.values))
         written.append([number, *one.values, previous, own])
         words.append((number, *one.words))
         blobs += one.blobs
@@ -57,7 +57,8 @@ def problem_of(connection: sqlite3.Connection, row: Mapping[str, Any], previous:
     if row["previous_hash"] != previous:
         return f"step {row['step']} does not follow the row before it"
     try:
-        if row["hash"] != rows.chain(previous, [row[name] for name in rows.CHAINED]):
+        values = rows.covered([row[name] for name in rows.CHAINED])
+        if row["hash"] != rows.chain(previous, values):
             return f"step {row['step']} was changed"
         for column in rows.BLOB_COLUMNS:
             if row[column] is not None:

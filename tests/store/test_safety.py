@@ -26,7 +26,7 @@ from lwm_agents.errors import (
 from lwm_agents.store import SessionRecord, Store
 from lwm_agents.store.connection import Connection
 from lwm_agents.store.schema import MIGRATIONS, migrate
-from lwm_agents.values import Action, Observation, Transition
+from lwm_agents.values import Action, Observation, Signals, Transition
 
 MADE = """
 from lwm_agents.gate.approvals import Approval
@@ -450,6 +450,21 @@ def test_a_migration_that_fails_changes_nothing_and_can_be_run_again(tmp_path: P
     assert connection.execute("PRAGMA user_version").fetchone() == (len(MIGRATIONS) + 1,)
     assert connection.execute("SELECT count(added), count(*) FROM sessions").fetchone() == (0, 3)
     connection.close()
+
+
+def test_a_log_from_before_there_were_signals_goes_on_and_stays_sound(tmp_path: Path) -> None:
+    path = filled(tmp_path / "lwm.db")
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("ALTER TABLE transitions DROP COLUMN signals")
+    connection.execute("PRAGMA user_version = 1")
+    connection.close()
+    with Store(path) as store:
+        assert store.verify("s0").ok
+        last = store.trajectory("s0").transitions[-1]
+        seen = last.observation.model_copy(update={"signals": Signals(nearness=0.5)})
+        store.append(last.model_copy(update={"step": last.step + 1, "observation": seen}))
+        assert store.verify("s0").ok
+        assert store.trajectory("s0").transitions[-1].observation == seen
 
 
 def test_what_fails_inside_a_transaction_is_rolled_back(tmp_path: Path) -> None:

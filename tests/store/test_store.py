@@ -22,6 +22,7 @@ from lwm_agents.store import (
 from lwm_agents.values import (
     Action,
     Observation,
+    Signals,
     ToolSpec,
     Trajectory,
     Transition,
@@ -29,6 +30,7 @@ from lwm_agents.values import (
 )
 
 SAMPLES = Path(__file__).parent.parent / "samples"
+SIGNALS = Signals(logprob=-0.25, least=-1.5, nearness=0.5, agreement=1.0, cut=True, length=5)
 
 
 @pytest.fixture
@@ -69,14 +71,23 @@ def test_everything_comes_back(store: Store) -> None:
         step=1,
         action=Action(tool="shell", arguments={"z": 1, "a": {"y": [1.5, None, True]}}),
         observation=Observation(
-            text="out", source="executed", is_error=True, structured={"rows": [[1, "é"]]}
+            text="out",
+            source="executed",
+            is_error=True,
+            structured={"rows": [[1, "é"]]},
+            signals=SIGNALS,
         ),
         effect="write",
         tool_hash=tools[0].hash,
         started_at=1700000000.25,
         latency_ms=12.5,
         prediction=Observation(
-            text="guess", source="imagined", confidence=0.5, raw=b"\xff", structured=[1]
+            text="guess",
+            source="imagined",
+            confidence=0.5,
+            raw=b"\xff",
+            structured=[1],
+            signals=SIGNALS,
         ),
         fidelity=0.75,
         reward=-1.0,

@@ -89,9 +89,16 @@ class Beneath:
     Raises OSError for what the system refuses and Refused for what the root's rules forbid.
     """
 
-    def __init__(self, root: str, *, descriptors: bool = HAS_DESCRIPTORS) -> None:
-        self.root = os.path.realpath(root)
-        self._fd = os.open(self.root, _WALK) if descriptors else None
+    def __init__(
+        self, root: str, *, descriptors: bool = HAS_DESCRIPTORS, of: int | None = None
+    ) -> None:
+        """`of` is a directory to look for the root in, instead of `/`; it stays the caller's."""
+        if of is None:
+            self.root = os.path.realpath(root)
+            self._fd = os.open(self.root, _WALK) if descriptors else None
+        else:
+            self.root = root
+            self._fd = _walk(of, _split(root))
 
     def close(self) -> None:
         """Give back the root's descriptor. May be called more than once."""
@@ -206,7 +213,7 @@ class Beneath:
             if not todo and not follow:
                 break
             try:
-                target = os.readlink(os.path.join(self.root, *done))
+                target = self._target(done)
             except OSError as error:
                 if error.errno != errno.EINVAL and ".." not in todo:
                     return done + todo[::-1]  # not there, or not to be read: the walk says which
@@ -217,6 +224,12 @@ class Beneath:
             done = [] if os.path.isabs(target) else done[:-1]
             todo.extend(reversed(_names(target, self.root)))
         return done
+
+    def _target(self, names: list[str]) -> str:
+        """Return where the link with these names points; OSError where it is none."""
+        if self._fd is None:
+            return os.readlink(os.path.join(self.root, *names))
+        return os.readlink(os.path.join(*names), dir_fd=self._fd)
 
     @contextmanager
     def _at(self, names: list[str], *, make: bool = False) -> Iterator[tuple[int | None, str]]:
@@ -241,6 +254,18 @@ class Beneath:
         finally:
             if at != self._fd:
                 os.close(at)
+
+
+def _walk(at: int, names: list[str]) -> int:
+    """Return the descriptor of a directory so many names below another, through no link."""
+    here = os.open(".", _WALK, dir_fd=at)
+    for name in names:
+        try:
+            below = os.open(name, _WALK, dir_fd=here)
+        finally:
+            os.close(here)
+        here = below
+    return here
 
 
 def _enter(name: str, at: int, make: bool) -> int:

@@ -20,6 +20,10 @@ from lwm_agents.places.threads import in_thread
 from lwm_agents.values import Mode, Source
 
 
+class CannotSay(Exception):
+    """This place can't say what would happen; the text says why. The next world may."""
+
+
 @runtime_checkable
 class Place(Protocol):
     """Where a tool's code acts.

@@ -12,7 +12,7 @@ import errno
 import os
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Literal
@@ -83,6 +83,42 @@ def _split(path: str) -> list[str]:
     return [name for name in path.replace(os.sep, "/").split("/") if name not in {"", "."}]
 
 
+def resolved(
+    path: str, root: str, target: Callable[[list[str]], str], *, follow: bool = True
+) -> list[str]:
+    """Return the names below the root that a path means, free of links and `..`.
+
+    `target` returns where the link with the given names below the root points, and raises OSError
+    where there is none: with EINVAL where there is something else. Without `follow` the last name
+    may be a link's own. Raises Refused, and OSError for too many links.
+    """
+    todo = _names(path, root)[::-1]
+    done: list[str] = []
+    links = 0
+    while todo:
+        name = todo.pop()
+        if name == "..":
+            if not done:
+                raise Refused("Outside the root")
+            done.pop()
+            continue
+        done.append(name)
+        if not todo and not follow:
+            break
+        try:
+            leads_to = target(done)
+        except OSError as error:
+            if error.errno != errno.EINVAL and ".." not in todo:
+                return done + todo[::-1]  # not there, or not to be read: the walk says which
+            continue
+        links += 1
+        if links > _LINKS:
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+        done = [] if os.path.isabs(leads_to) else done[:-1]
+        todo.extend(reversed(_names(leads_to, root)))
+    return done
+
+
 class Beneath:
     """The files below one root. Paths are relative to it, or absolute and inside.
 
@@ -108,27 +144,13 @@ class Beneath:
 
     def read(self, path: str) -> bytes:
         """Return the bytes of a regular file, following links that stay inside."""
-        with self._at(self._resolve(path)) as (at, name):
-            _check_regular(os.stat(name, dir_fd=at, follow_symlinks=False))
-            with os.fdopen(
-                _open_quietly(name, os.O_RDONLY | _BINARY | _NOFOLLOW, at), "rb"
-            ) as file:
-                _check_regular(os.fstat(file.fileno()))
-                content = file.read(LIMIT + 1)
-        if len(content) > LIMIT:
-            raise Refused(f"Larger than {LIMIT:,} bytes")
-        return content
+        with self.at(self._resolve(path)) as (at, name):
+            return read_whole(open_regular(name, at))
 
     def entries(self, path: str) -> list[Entry]:
         """Return what a directory holds, sorted by name."""
-        with self._at(self._resolve(path)) as (at, name):
-            if at is None:
-                return _entries(name, None)
-            fd = _open_quietly(name, os.O_RDONLY | _DIRECTORY, at)
-            try:
-                return _entries(fd, fd)
-            finally:
-                os.close(fd)
+        with self.at(self._resolve(path)) as (at, name):
+            return entries(name, at)
 
     def write(self, path: str, content: bytes) -> None:
         """Make or replace a regular file in one step; missing directories are made.
@@ -136,13 +158,13 @@ class Beneath:
         The new content is written beside the file and renamed over it: a reader sees the old or
         the new content, never a part. Mode, and owner where allowed, stay.
         """
-        with self._at(self._resolve(path), make=True) as (at, name):
+        with self.at(self._resolve(path), make=True) as (at, name):
             try:
                 old = os.stat(name, dir_fd=at, follow_symlinks=False)
             except FileNotFoundError:
                 old = None
             if old is not None:
-                _check_regular(old)
+                check_regular(old)
                 # A rename asks only the directory; the file's own permission counts too.
                 os.close(os.open(name, os.O_WRONLY | _BINARY | _NOFOLLOW, dir_fd=at))
             beside = os.path.join(os.path.dirname(name), f".lwm-{secrets.token_hex(8)}.tmp")
@@ -151,7 +173,7 @@ class Beneath:
             try:
                 with os.fdopen(fd, "wb") as file:
                     if old is not None:
-                        _keep(file.fileno(), old)
+                        keep_owner_and_mode(file.fileno(), old)
                     file.write(content)
                 os.replace(beside, name, src_dir_fd=at, dst_dir_fd=at)
             except BaseException:
@@ -168,9 +190,9 @@ class Beneath:
         new = self._resolve(destination, follow=False)
         if not old or not new:
             raise Refused("Is the root")
-        with self._at(old) as (old_at, old_name):
+        with self.at(old) as (old_at, old_name):
             state = os.stat(old_name, dir_fd=old_at, follow_symlinks=False)
-            with self._at(new, make=True) as (new_at, new_name):
+            with self.at(new, make=True) as (new_at, new_name):
                 if os.name == "nt":  # there a rename refuses to overwrite by itself
                     os.rename(old_name, new_name)
                     return
@@ -193,37 +215,12 @@ class Beneath:
         names = self._resolve(path, follow=False)
         if not names:
             raise Refused("Is the root")
-        with self._at(names) as (at, name):
+        with self.at(names) as (at, name):
             state = os.stat(name, dir_fd=at, follow_symlinks=False)
             (os.rmdir if stat.S_ISDIR(state.st_mode) else os.unlink)(name, dir_fd=at)
 
     def _resolve(self, path: str, *, follow: bool = True) -> list[str]:
-        """Return the names below the root that the path means, free of links and `..`."""
-        todo = _names(path, self.root)[::-1]
-        done: list[str] = []
-        links = 0
-        while todo:
-            name = todo.pop()
-            if name == "..":
-                if not done:
-                    raise Refused("Outside the root")
-                done.pop()
-                continue
-            done.append(name)
-            if not todo and not follow:
-                break
-            try:
-                target = self._target(done)
-            except OSError as error:
-                if error.errno != errno.EINVAL and ".." not in todo:
-                    return done + todo[::-1]  # not there, or not to be read: the walk says which
-                continue
-            links += 1
-            if links > _LINKS:
-                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
-            done = [] if os.path.isabs(target) else done[:-1]
-            todo.extend(reversed(_names(target, self.root)))
-        return done
+        return resolved(path, self.root, self._target, follow=follow)
 
     def _target(self, names: list[str]) -> str:
         """Return where the link with these names points; OSError where it is none."""
@@ -232,16 +229,17 @@ class Beneath:
         return os.readlink(os.path.join(*names), dir_fd=self._fd)
 
     @contextmanager
-    def _at(self, names: list[str], *, make: bool = False) -> Iterator[tuple[int | None, str]]:
+    def at(self, names: list[str], *, make: bool = False) -> Iterator[tuple[int | None, str]]:
         """Yield the descriptor of the directory that holds the last name, and that name.
 
         Without descriptors: None and the whole path.
         """
         if self._fd is None:
-            whole = os.path.join(self.root, *names)
-            if make:
-                os.makedirs(os.path.dirname(whole), exist_ok=True)
-            yield None, whole
+            above = self.root
+            for name in names[:-1]:
+                above = os.path.join(above, name)
+                _pass(above, make)
+            yield None, os.path.join(self.root, *names)
             return
         at = self._fd
         try:
@@ -279,6 +277,56 @@ def _enter(name: str, at: int, make: bool) -> int:
     return os.open(name, _WALK, dir_fd=at)
 
 
+def _pass(path: str, make: bool) -> None:
+    """Do what `_enter` does where there are no descriptors."""
+    try:
+        state = os.stat(path, follow_symlinks=False)
+    except FileNotFoundError:
+        if not make:
+            raise
+        with suppress(FileExistsError):
+            os.mkdir(path)
+        state = os.stat(path, follow_symlinks=False)
+    if not stat.S_ISDIR(state.st_mode):
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+
+
+def open_regular(name: str, at: int | None) -> int:
+    """Return the descriptor of a regular file, open for reading, which is the caller's to close.
+
+    Nothing else is opened, no link is followed, and the time of last access is left where it is
+    if the system allows to ask for that. Raises Refused where it is no regular file.
+    """
+    check_regular(os.stat(name, dir_fd=at, follow_symlinks=False))
+    fd = _open_quietly(name, os.O_RDONLY | _BINARY | _NOFOLLOW, at)
+    try:
+        check_regular(os.fstat(fd))
+    except OSError:
+        os.close(fd)
+        raise
+    return fd
+
+
+def read_whole(fd: int) -> bytes:
+    """Return what is left to read of a file and close it. Raises Refused beyond LIMIT bytes."""
+    with os.fdopen(fd, "rb") as file:
+        content = file.read(LIMIT + 1)
+    if len(content) > LIMIT:
+        raise Refused(f"Larger than {LIMIT:,} bytes")
+    return content
+
+
+def entries(name: str, at: int | None) -> list[Entry]:
+    """Return what a directory holds, sorted by name."""
+    if at is None:
+        return _entries(name, None)
+    fd = _open_quietly(name, os.O_RDONLY | _DIRECTORY, at)
+    try:
+        return _entries(fd, fd)
+    finally:
+        os.close(fd)
+
+
 def _open_quietly(name: str, flags: int, at: int | None) -> int:
     """Open without moving the time of last access, where the owner may ask for that."""
     quiet = getattr(os, "O_NOATIME", 0)
@@ -288,7 +336,8 @@ def _open_quietly(name: str, flags: int, at: int | None) -> int:
     return os.open(name, flags, dir_fd=at)
 
 
-def _check_regular(state: os.stat_result) -> None:
+def check_regular(state: os.stat_result) -> None:
+    """Raise IsADirectoryError or Refused where this is no regular file."""
     if stat.S_ISDIR(state.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     if not stat.S_ISREG(state.st_mode):
@@ -316,7 +365,7 @@ def _entries(where: int | str, at: int | None) -> list[Entry]:
     return sorted(found, key=lambda entry: entry.name)
 
 
-def _keep(fd: int, old: os.stat_result) -> None:
+def keep_owner_and_mode(fd: int, old: os.stat_result) -> None:
     """Give the new file the old one's owner, where allowed, and its mode."""
     if hasattr(os, "fchown"):
         with suppress(PermissionError):

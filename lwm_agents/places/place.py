@@ -13,6 +13,7 @@ from typing import Protocol, get_args, runtime_checkable
 
 from lwm_agents.errors import Misuse, PromiseError
 from lwm_agents.places.beneath import Beneath, Entry
+from lwm_agents.places.commands import Commands
 from lwm_agents.places.process import BashProcess, Finished, short_environment
 from lwm_agents.places.sqlite import Rows, database_path
 from lwm_agents.places.statement import Statement, answer
@@ -116,6 +117,7 @@ class RealPlace:
         self.root = self._files.root
         self.cwd = self.root
         self.database = None if database is None else database_path(database, self.root)
+        self._commands = Commands({})
         self._environment = {**short_environment(os.environ), **(environment or {})}
         self.read = self._files.read
         self.entries = self._files.entries
@@ -132,11 +134,21 @@ class RealPlace:
 
     async def bash(self, command: str, *, timeout: float) -> Finished:  # noqa: ASYNC109
         """Run a command in `cwd` and set `cwd` to where it ended."""
-        process = BashProcess(command, cwd=self.cwd, environment=self._environment, timeout=timeout)
+        process = BashProcess(
+            command,
+            self._commands,
+            cwd=self.cwd,
+            environment=self._environment,
+            timeout=timeout,
+        )
         finished = await in_thread(process.run, stop=process.stop)
         self.cwd = finished.cwd or self.cwd
         return finished
 
     def close(self) -> None:
-        """Give back what is held open. May be called more than once."""
+        """Give back what is held open. May be called more than once.
+
+        What commands left in the background goes on.
+        """
         self._files.close()
+        self._commands.close()

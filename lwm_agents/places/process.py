@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 import selectors
 import shutil
-import signal
-import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
+
+from lwm_agents.places.commands import Commands
 
 OUTPUT_LIMIT = 100 * 1024 * 1024
 """Bytes of output that are kept; a command that writes more is ended."""
@@ -28,12 +28,11 @@ PASSED_ON = frozenset(
 """Variables a command gets from this process, beside LC_*. Keys and tokens stay here."""
 
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-_SUPERVISOR = str(Path(__file__).with_name("supervisor.py"))
 _CHUNK = 1 << 16
 _FIRST_FD = 200
 """Where descriptors for our own use begin in the command; scripts pick low numbers for theirs."""
 _UNWILLING = 15.0
-"""Seconds to wait for a supervisor that was told to end its command."""
+"""Seconds to wait for a command that was told to end."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +40,9 @@ class Finished:
     """How a command ended.
 
     `output` is stdout and stderr in the order written. `exit_code` is 128 + n after signal n, and
-    None where the command was ended from here: after `timed_out`, or `truncated` because it wrote
-    more than the limit. `cwd` is where it ended, None where it could not say.
+    None where the command was ended from here: after `timed_out`, `truncated` because it wrote
+    more than the limit, or `over` another limit ("memory", "disk"). `cwd` is where it ended, None
+    where it could not say. `denied` names what it asked for that a copy does not have.
     """
 
     output: bytes
@@ -50,6 +50,8 @@ class Finished:
     cwd: str | None
     timed_out: bool = False
     truncated: bool = False
+    over: str | None = None
+    denied: tuple[str, ...] = ()
 
 
 class NoBash(OSError):
@@ -76,75 +78,58 @@ class BashProcess:
     def __init__(
         self,
         command: str,
+        commands: Commands,
         *,
         cwd: str,
         environment: Mapping[str, str],
         timeout: float,
         output_limit: int = OUTPUT_LIMIT,
+        limits: Mapping[str, Any] | None = None,
     ) -> None:
         self._command = command
+        self._commands = commands
         self._cwd = cwd
         self._environment = {**environment, "PWD": cwd}
         self._timeout = timeout
         self._limit = output_limit
-        self._lock = threading.Lock()
-        self._control: int | None = None
-        self._stopped = False
+        self._limits = limits or {}
+        self._control = Control()
 
     def stop(self) -> None:
         """End the command and everything it started. May be called at any time, and again."""
-        with self._lock:
-            self._stopped = True
-            if self._control is not None:
-                with suppress(BrokenPipeError):
-                    os.write(self._control, b"end")
+        self._control.stop()
 
     def run(self) -> Finished:
-        """Run the command to its end, the time limit or `stop`.
+        """Run the command to its end, a limit or `stop`.
 
-        Raises NoBash; and OSError where the command is too long or the directory can't be entered.
+        Raises NoBash, SupervisorError; and OSError where the command is too long or the directory
+        can't be entered.
         """
         bash = shutil.which("bash", path=self._environment["PATH"]) if os.name == "posix" else None
         if bash is None:
             raise NoBash(f"No Bash on this system ({sys.platform})")
         with ExitStack() as ours:
             with ExitStack() as theirs:
-                output, output_end = _pipe(ours, theirs)
-                status, status_end = _pipe(ours, theirs)
-                where, where_end = _pipe(ours, theirs)
-                control_end, control = _pipe(theirs, ours)
-                where_end = _high(theirs, where_end)
-                setup = _high(theirs, _setup(theirs, where_end))
-                keep_ctype = int("LC_CTYPE" in self._environment)
-                numbers = [str(number) for number in (control_end, status_end, keep_ctype)]
-                process = subprocess.Popen(
-                    [
-                        *(sys.executable, "-I", "-S", _SUPERVISOR, *numbers),
-                        *(bash, "--noprofile", "--norc", "-c", self._command),
-                    ],
-                    cwd=self._cwd,
-                    env={**self._environment, "BASH_ENV": f"/dev/fd/{setup}"},
-                    stdin=subprocess.DEVNULL,
-                    stdout=output_end,
-                    stderr=output_end,
-                    pass_fds=(control_end, status_end, where_end, setup),
-                    start_new_session=True,
+                output, output_end = pipe(ours, theirs)
+                status, status_end = pipe(ours, theirs)
+                where, where_end = pipe(ours, theirs)
+                control_end, control = pipe(theirs, ours)
+                first = _first_fd()
+                setup = _setup(theirs, first)
+                request = {
+                    "argv": [bash, "--noprofile", "--norc", "-c", self._command],
+                    "cwd": self._cwd,
+                    "env": {**self._environment, "BASH_ENV": f"/dev/fd/{first + 1}"},
+                    "first": first,
+                    **self._limits,
+                }
+                self._commands.send(
+                    request, [control_end, status_end, output_end, where_end, setup]
                 )
-            with self._lock:
-                self._control = control
-                stopped = self._stopped
-            try:
-                if stopped:
-                    self.stop()
-                return self._follow(process, output, status, where)
-            finally:
-                with self._lock:
-                    self._control = None
-                process.wait()
+            with self._control.of(control):
+                return self._follow(output, status, where)
 
-    def _follow(
-        self, process: subprocess.Popen[bytes], output: int, status: int, where: int
-    ) -> Finished:
+    def _follow(self, output: int, status: int, where: int) -> Finished:
         kept = bytearray()
         said = b""
         timed_out = truncated = False
@@ -172,24 +157,30 @@ class BashProcess:
                     said += piece
                 elif not ready:
                     if timed_out or truncated:
-                        process.kill()
+                        self._commands.end_all()
                         break
                     timed_out = True
                     deadline = time.monotonic() + _UNWILLING
                     self.stop()
-        words = said.split()
-        if len(words) == 2:  # the supervisor itself was killed: do what it can't
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(int(words[1]), signal.SIGKILL)
-        code = int(words[3]) if words[2:3] == [b"exit"] else None
+        told = dict(line.split(" ", 1) for line in said.decode().splitlines() if " " in line)
+        if "failed" in told:
+            what, number = told["failed"].split()
+            raise OSError(
+                int(number), os.strerror(int(number)), self._cwd if what == "cwd" else None
+            )
+        if told.keys() == {"pid"} and b"ended" not in said:
+            # The reaper itself was killed: what it can't do now is done here.
+            self._commands.end_group(int(told["pid"]))
+        code = int(told["exit"]) if "exit" in told else None
         if code is not None and not truncated:
             self._drain(output, kept)
         return Finished(
             output=bytes(kept),
             exit_code=None if truncated else code,
             cwd=_read_cwd(where),
-            timed_out=timed_out and code is None,
+            timed_out=timed_out and code is None and "limit" not in told,
             truncated=truncated,
+            over=told.get("limit"),
         )
 
     def _drain(self, output: int, kept: bytearray) -> None:
@@ -222,23 +213,50 @@ def _empty(fd: int) -> None:
         os.close(fd)
 
 
-def _pipe(of_reader: ExitStack, of_writer: ExitStack) -> tuple[int, int]:
+class Control:
+    """The pipe through which a command is ended. `stop` may come before it is there."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._fd: int | None = None
+        self._stopped = False
+
+    def stop(self) -> None:
+        """Say that the command shall end. May be called at any time, and again."""
+        with self._lock:
+            self._stopped = True
+            if self._fd is not None:
+                with suppress(BrokenPipeError):
+                    os.write(self._fd, b"end")
+
+    @contextmanager
+    def of(self, fd: int) -> Iterator[None]:
+        """Use this descriptor meanwhile."""
+        with self._lock:
+            self._fd = fd
+            stopped = self._stopped
+        try:
+            if stopped:
+                self.stop()
+            yield
+        finally:
+            with self._lock:
+                self._fd = None
+
+
+def pipe(of_reader: ExitStack, of_writer: ExitStack) -> tuple[int, int]:
+    """Return a pipe, each end closed by its own stack."""
     reader, writer = os.pipe()
     of_reader.callback(os.close, reader)
     of_writer.callback(os.close, writer)
     return reader, writer
 
 
-def _high(owner: ExitStack, fd: int) -> int:
-    """Return a duplicate with a number that no script is likely to use."""
-    import fcntl
+def _first_fd() -> int:
+    """Return a number for descriptors that no script is likely to use, and the limit allows."""
+    import resource
 
-    try:
-        copy = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _FIRST_FD)
-    except OSError:  # the limit on open files is that low
-        copy = os.dup(fd)
-    owner.callback(os.close, copy)
-    return copy
+    return _FIRST_FD if resource.getrlimit(resource.RLIMIT_NOFILE)[0] > _FIRST_FD + 2 else 20
 
 
 def _setup(owner: ExitStack, where: int) -> int:

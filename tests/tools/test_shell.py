@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from places import call
 
+from lwm_agents.places.commands import Commands
 from lwm_agents.places.place import RealPlace
 from lwm_agents.places.process import BashProcess, short_environment
 
@@ -205,7 +206,7 @@ async def test_nothing_outlives_the_end(place: RealPlace, command: str, cancelle
         assert running(marker) == []
         return
     task = asyncio.create_task(call(place, "shell", command=command))
-    assert await begun(marker, 3)  # supervisor, Bash, and what Bash started
+    assert await begun(marker, 2)  # Bash, and what Bash started
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -221,14 +222,17 @@ async def test_a_fork_bomb_ends(place: RealPlace) -> None:
 
 
 async def test_cancelled_before_it_began(place: RealPlace) -> None:
+    commands = Commands({})
     process = BashProcess(
         "touch made; sleep 300",
+        commands,
         cwd=place.root,
         environment=short_environment(os.environ),
         timeout=60,
     )
     process.stop()
     assert process.run().exit_code is None
+    commands.close()
 
 
 def test_nothing_outlives_a_killed_host(tmp_path: Path) -> None:

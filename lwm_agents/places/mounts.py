@@ -1,0 +1,308 @@
+"""The file system of a copy: every real mount under a layer that takes all changes.
+
+Run in a process that has a mount namespace of its own. With the right to mount in the real user
+namespace there is one overlay for each mount, `/` included. Without it, mounts that came from
+outside are locked together, and an overlay needs a lower directory without mounts beneath: then
+there is one for each directory at the top, deeper where something is mounted beneath.
+
+What can't be under an overlay is read-only: pseudo file systems, mounts that are read-only anyway,
+single files that were mounted, and what overlayfs refuses.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+
+from lwm_agents.places.syscalls import (
+    MS_BIND,
+    MS_NODEV,
+    MS_NOEXEC,
+    MS_NOSUID,
+    MS_PRIVATE,
+    MS_RDONLY,
+    MS_REC,
+    MS_REMOUNT,
+    make_read_only,
+    mount,
+    pivot_root,
+    step,
+    unmount,
+)
+
+_APART = ("/proc", "/sys", "/dev")
+_DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
+_DEVICE_LINKS = {
+    "fd": "/proc/self/fd",
+    "stdin": "/proc/self/fd/0",
+    "stdout": "/proc/self/fd/1",
+    "stderr": "/proc/self/fd/2",
+    "ptmx": "pts/ptmx",
+}
+_PSEUDO = frozenset(
+    {
+        *("proc", "sysfs", "devtmpfs", "devpts", "cgroup", "cgroup2", "mqueue", "hugetlbfs"),
+        *("debugfs", "tracefs", "securityfs", "configfs", "fusectl", "pstore", "bpf", "autofs"),
+        *("binfmt_misc", "efivarfs", "nsfs", "rpc_pipefs", "selinuxfs", "fuse.lxcfs"),
+    }
+)
+_PROC_FILES = ("sysrq-trigger", "kcore", "kmsg", "keys", "timer_list", "sched_debug", "mtrr")
+_PROC_FOLDERS = ("sys", "irq", "bus", "fs", "acpi", "scsi", "driver", "tty", "dynamic_debug")
+_REFUSED = frozenset({errno.EINVAL, errno.ELOOP, errno.EOPNOTSUPP, errno.ESTALE, errno.EREMOTE})
+"""What overlayfs answers for a lower directory that it can't have."""
+
+_FEATURES = "index=on,redirect_dir=on,xino=on,metacopy=off"
+_SMALL = "size=1m,mode=0755"
+
+
+class Mounts:
+    """Builds the copy's file system. The working directory is the layer's folder.
+
+    `layers` says which upper directory holds the changes below which path; it is added to. So a
+    layer that was left on disk is taken up again.
+    """
+
+    def __init__(self, layers: dict[str, str], *, privileged: bool) -> None:
+        self.layers = layers
+        self._privileged = privileged
+        self._lowers = 0
+
+    def build(self, hidden: list[str]) -> None:
+        """Make the copy's root this process's root. Raises OSError, and then nothing may run."""
+        mount(None, "/", None, MS_REC | MS_PRIVATE)
+        mounted = visible_mounts()
+        for name in ("lower", "merged"):
+            _folder(name)
+        if self._privileged:
+            self._whole(mounted)
+        else:
+            self._spread(mounted)
+        there = os.stat("merged")
+        self._proc()
+        mount("/sys", "merged/sys", None, MS_BIND | MS_REC)
+        make_read_only("merged/sys")
+        self._dev(mounted)
+        empty = os.open("empty", os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o400)
+        os.chdir("merged")
+        pivot_root(".", ".")
+        for path in hidden:
+            _hide(path, empty)
+        os.close(empty)
+        unmount(".")
+        step("chdir /")
+        os.chdir("/")
+        here = os.stat("/")
+        if (here.st_dev, here.st_ino) != (there.st_dev, there.st_ino):
+            raise OSError(errno.EPERM, "the root is not the copy's", "/")
+        _check()
+
+    def _whole(self, mounted: list[Mounted]) -> None:
+        for one in mounted:
+            if one.path != "/" and _apart(one.path):
+                continue
+            self._cover(one.path, one)
+
+    def _spread(self, mounted: list[Mounted]) -> None:
+        mount("tmpfs", "merged", "tmpfs", MS_NODEV, "size=16m,mode=0755")
+        by_path = {one.path: one for one in mounted}
+        self._spread_folder("/", by_path)
+        mount(None, "merged", None, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NODEV)
+
+    def _spread_folder(self, path: str, by_path: dict[str, Mounted]) -> None:
+        for name in sorted(os.listdir(path)):
+            below = os.path.join(path, name)
+            target = "merged" + below
+            state = os.lstat(below)
+            if stat.S_ISLNK(state.st_mode):
+                os.symlink(os.readlink(below), target)
+            elif not stat.S_ISDIR(state.st_mode):
+                if stat.S_ISREG(state.st_mode):
+                    os.close(os.open(target, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+                    self._read_only(below, target)
+            else:
+                os.mkdir(target, 0o755)
+                if below in _APART:
+                    continue
+                holder = by_path.get(below) or by_path["/"]
+                if any(other.startswith(below + "/") for other in by_path):
+                    self._spread_folder(below, by_path)
+                else:
+                    self._cover(below, holder)
+
+    def _cover(self, path: str, holder: Mounted) -> None:
+        """Put a layer over what is at `path`, which is or lies in the mount `holder`."""
+        target = "merged" + path.rstrip("/")
+        if (
+            holder.kind in _PSEUDO
+            or "ro" in holder.options
+            or not stat.S_ISDIR(os.stat(path).st_mode)
+        ):
+            self._read_only(path, target)
+            return
+        lower = path
+        if self._privileged:  # without the mounts beneath
+            lower = f"lower/{self._lowers}"
+            self._lowers += 1
+            _folder(lower)
+            mount(path, lower, None, MS_BIND)
+        upper = self.layers.setdefault(path, f"upper/{len(self.layers)}")
+        work = upper.replace("upper", "work")
+        for name in (upper, work):
+            _folder(name)
+        like(path, upper)
+        options = f"lowerdir={escaped(lower)},upperdir={upper},workdir={work}"
+        options += "," + (_FEATURES if self._privileged else "userxattr,xino=auto")
+        try:
+            mount("overlay", target, "overlay", MS_NODEV, options)
+        except OSError as error:
+            if error.errno not in _REFUSED or path == "/":
+                raise
+            del self.layers[path]
+            self._read_only(path, target)
+            return
+        if "noexec" in holder.options or "nosuid" in holder.options:
+            flags = MS_NODEV
+            flags |= MS_NOEXEC if "noexec" in holder.options else 0
+            flags |= MS_NOSUID if "nosuid" in holder.options else 0
+            mount(None, target, None, MS_REMOUNT | MS_BIND | flags)
+
+    def _read_only(self, path: str, target: str) -> None:
+        mount(path, target, None, MS_BIND | (0 if self._privileged else MS_REC))
+        make_read_only(target)
+
+    def _proc(self) -> None:
+        mount("proc", "merged/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
+        for name in _PROC_FOLDERS:
+            path = f"merged/proc/{name}"
+            if os.path.isdir(path):
+                mount(path, path, None, MS_BIND | MS_REC)
+                make_read_only(path)
+        for name in _PROC_FILES:
+            path = f"merged/proc/{name}"
+            if os.path.exists(path):
+                mount("/dev/null", path, None, MS_BIND)
+                make_read_only(path)
+
+    def _dev(self, mounted: list[Mounted]) -> None:
+        mount("tmpfs", "merged/dev", "tmpfs", MS_NOSUID, _SMALL)
+        for name in _DEVICES:
+            if os.path.exists(f"/dev/{name}"):
+                target = f"merged/dev/{name}"
+                os.close(os.open(target, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+                mount(f"/dev/{name}", target, None, MS_BIND)
+        for name, points_to in _DEVICE_LINKS.items():
+            os.symlink(points_to, f"merged/dev/{name}")
+        os.mkdir("merged/dev/pts")
+        options = "newinstance,ptmxmode=0666,mode=0620"
+        mount("devpts", "merged/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, options)
+        os.mkdir("merged/dev/shm")
+        real = [one for one in mounted if one.path == "/dev/shm"]
+        if real:
+            self._cover("/dev/shm", real[0])
+        else:
+            mount("tmpfs", "merged/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, "mode=1777")
+
+
+def _check() -> None:
+    """Make sure that all there is now is what was built here. Raises OSError."""
+    step("check of all mounts")
+    devices = {f"/dev/{name}" for name in _DEVICES}
+    own = {"/dev": "tmpfs", "/dev/pts": "devpts", "/dev/shm": "tmpfs", "/proc": "proc"}
+    for one in read_mounts():
+        ours = one.kind == "overlay" and any(
+            word.startswith("upperdir=upper/") for word in one.filesystem
+        )
+        own_kind = one.path in devices or own.get(one.path) == one.kind
+        if not (ours or own_kind or "ro" in one.options):
+            raise OSError(errno.EPERM, "not of the copy, and not read-only", one.path)
+
+
+class Mounted:
+    """One line of mountinfo: where it is mounted, what kind it is, and with what options."""
+
+    __slots__ = ("filesystem", "id", "kind", "options", "path")
+
+    def __init__(self, line: str) -> None:
+        fields, _, rest = line.partition(" - ")
+        words = fields.split(" ")
+        kind, _, filesystem = rest.split(" ", 2)
+        self.id = words[0]
+        self.path = _plain(words[4])
+        self.options = frozenset(words[5].split(","))
+        self.kind = kind
+        self.filesystem = filesystem.split(",")
+
+
+def read_mounts() -> list[Mounted]:
+    """Return this process's mounts as the kernel lists them (proc_pid_mountinfo(5))."""
+    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
+        return [Mounted(line.rstrip("\n")) for line in file]
+
+
+def visible_mounts() -> list[Mounted]:
+    """Return the mounts that no other hides, those on top first."""
+    found = []
+    for one in read_mounts():
+        try:
+            fd = os.open(one.path, os.O_PATH | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except OSError:
+            continue
+        try:
+            with open(f"/proc/self/fdinfo/{fd}", encoding="ascii") as file:
+                ids = [line.split()[1] for line in file if line.startswith("mnt_id:")]
+        finally:
+            os.close(fd)
+        if ids == [one.id]:
+            found.append(one)
+    return sorted(found, key=lambda one: one.path.count("/") if one.path != "/" else 0)
+
+
+def escaped(path: str) -> str:
+    """Return a path as overlayfs reads it in its options."""
+    return "".join("\\" + sign if sign in ",:\\" else sign for sign in path)
+
+
+def like(path: str, upper: str) -> None:
+    """Give the top of a layer the mode and owner of the real directory.
+
+    Who may not give it away to its owner becomes the owner, with the rights he has in the real one.
+    """
+    state = os.stat(path)
+    mode = stat.S_IMODE(state.st_mode)
+    try:
+        os.chown(upper, state.st_uid, state.st_gid)
+    except OSError:
+        rights = (os.R_OK, 0o400), (os.W_OK, 0o200), (os.X_OK, 0o100)
+        own = sum(bit for right, bit in rights if os.access(path, right, effective_ids=True))
+        mode = mode & ~0o700 | own
+    os.chmod(upper, mode)
+
+
+def _apart(path: str) -> bool:
+    return any(path == one or path.startswith(one + "/") for one in _APART)
+
+
+def _folder(path: str) -> None:
+    os.makedirs(path, 0o700, exist_ok=True)
+
+
+def _hide(path: str, empty: int) -> None:
+    """Put something empty over what must not be seen."""
+    try:
+        state = os.stat(path)
+    except OSError:
+        return
+    if stat.S_ISDIR(state.st_mode):
+        flags = MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC
+        mount("tmpfs", path, "tmpfs", flags, "size=4k,mode=0700")
+    else:
+        mount(f"/proc/self/fd/{empty}", path, None, MS_BIND)
+        make_read_only(path)
+
+
+def _plain(text: str) -> str:
+    """Undo the kernel's escapes for blanks and backslashes."""
+    for escape, sign in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
+        text = text.replace(escape, sign)
+    return text

@@ -150,7 +150,7 @@ class Mounts:
         work = upper.replace("upper", "work")
         for name in (upper, work):
             _folder(name)
-        like(path, upper)
+        like(path, upper, owned=self._privileged)
         options = f"lowerdir={escaped(lower)},upperdir={upper},workdir={work}"
         options += "," + (_FEATURES if self._privileged else "userxattr,xino=auto")
         try:
@@ -263,16 +263,16 @@ def escaped(path: str) -> str:
     return "".join("\\" + sign if sign in ",:\\" else sign for sign in path)
 
 
-def like(path: str, upper: str) -> None:
+def like(path: str, upper: str, *, owned: bool) -> None:
     """Give the top of a layer the mode and owner of the real directory.
 
-    Who may not give it away to its owner becomes the owner, with the rights he has in the real one.
+    Who can't give it away to its owner keeps it, with the rights he has in the real one.
     """
     state = os.stat(path)
     mode = stat.S_IMODE(state.st_mode)
-    try:
+    if owned:
         os.chown(upper, state.st_uid, state.st_gid)
-    except OSError:
+    else:
         rights = (os.R_OK, 0o400), (os.W_OK, 0o200), (os.X_OK, 0o100)
         own = sum(bit for right, bit in rights if os.access(path, right, effective_ids=True))
         mode = mode & ~0o700 | own

@@ -1,0 +1,87 @@
+"""What an action says of the order of its answer's lines or rows."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+from lwm_agents.scores.align import Order
+from lwm_agents.values import Action
+
+_QUERY = re.compile(r"\s*(?:SELECT|WITH|VALUES|TABLE)\b", re.IGNORECASE)
+_ORDERED = re.compile(r"\bORDER\s+BY\b", re.IGNORECASE)
+_ENDS = frozenset((";", "&&", "||", "&", "\n"))
+_SILENT = "cd mkdir touch rm mv cp ln chmod chown export set unset source true : shopt umask"
+# What prints a line for each line, or each file, that it is given.
+_FILTERS = """awk basename cat cut dirname du echo egrep fgrep file grep ls md5sum perl printf sed
+    sha1sum sha256sum stat tr wc xargs"""
+
+
+def order_of(action: Action | None) -> Order | None:
+    """Return what order is worth in the answer to an action; None where the action does not say.
+
+    A query with ORDER BY: `given`; without: `loose`. A shell command whose only output comes from
+    `find`, `ls -U`, `ls -f`, `grep -r`, `rg` or `du`, with nothing that sorts: `none`.
+    """
+    if action is None:
+        return None
+    for value in action.arguments.values():
+        if isinstance(value, str) and _QUERY.match(value):
+            return "given" if _ORDERED.search(_outside_parentheses(value)) else "loose"
+    command = action.arguments.get("command")
+    return "none" if isinstance(command, str) and _has_no_order(command) else None
+
+
+def _outside_parentheses(query: str) -> str:
+    while (shorter := re.sub(r"\([^()]*\)", " ", query)) != query:
+        query = shorter
+    return query
+
+
+def _has_no_order(command: str) -> bool:
+    printing = [one for one in _pipelines(command) if one[0] and one[0][0] not in _SILENT.split()]
+    if len(printing) != 1:
+        return False
+    (first, *others) = printing[0]
+    if not first or not _lists_without_order(first):
+        return False
+    return all(stage and stage[0] in _FILTERS.split() for stage in [*others, *_runs(first)])
+
+
+def _pipelines(command: str) -> list[list[list[str]]]:
+    """Return a command's pipelines, each a list of stages, each a list of words."""
+    reader = shlex.shlex(command, posix=True, punctuation_chars=";&|\n")
+    reader.whitespace = " \t\r"
+    reader.whitespace_split = True
+    reader.commenters = ""
+    try:
+        words = list(reader)
+    except ValueError:  # a quote that is never closed
+        return []
+    pipelines: list[list[list[str]]] = [[[]]]
+    for word in words:
+        if word in _ENDS:
+            pipelines.append([[]])
+        elif word == "|":
+            pipelines[-1].append([])
+        else:
+            pipelines[-1][-1].append(word)
+    return [one for one in pipelines if one != [[]]]
+
+
+def _lists_without_order(words: list[str]) -> bool:
+    flags = "".join(word[1:] for word in words[1:] if re.fullmatch("-[A-Za-z]+", word))
+    match words[0]:
+        case "find" | "fd" | "rg" | "du":
+            return True
+        case "ls":
+            return "U" in flags or "f" in flags
+        case "grep" | "egrep" | "fgrep":
+            return "r" in flags or "R" in flags
+    return False
+
+
+def _runs(words: list[str]) -> list[list[str]]:
+    """Return the commands that find runs for each file."""
+    starts = [n for n, word in enumerate(words) if word in ("-exec", "-execdir", "-ok")]
+    return [words[start + 1 :] for start in starts]

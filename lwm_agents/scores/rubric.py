@@ -1,0 +1,125 @@
+"""The five dimensions of AgentWorldBench (arXiv 2606.24597), by rule instead of by a judge.
+
+The benchmark lets a model read both observations and give each dimension a mark. These rules see
+words, lines and structure only; docs/fidelity.md says what each misses.
+
+format       the structure of what happened: paths and types of JSON; else the shapes of lines
+factuality   words and numbers of what happened, no more and no fewer: F1 as bags
+consistency  nothing is said that is in neither what happened nor the action, and what of the action
+             happened repeats is repeated: the lower of the two shares
+realism      as long as what happened, in lines of the shapes that occurred: the mean; half of it
+             where the prediction speaks as a model or leaves something out
+quality      the score
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Set
+from functools import cached_property
+
+from lwm_agents.scores.align import Alignment
+from lwm_agents.scores.text import Line, lines_of
+from lwm_agents.scores.trees import paths, read_tree
+from lwm_agents.values import Value
+
+_SHAPES = (
+    (re.compile(r"⟦[^⟦⟧]*⟧"), "⟦⟧"),
+    (re.compile(r"\b\d+(?:\.\d+)?\b"), "9"),
+    (re.compile(r"[^\W\d_][\w'-]*"), "w"),
+    (re.compile(r"w(?:[ ./_-]*w)+"), "w"),
+)
+_MASK = re.compile(r"⟦[^⟦⟧]*⟧")
+_FACT = re.compile(r"\d+(?:\.\d+)?|\w+")
+_TELLS = re.compile(
+    r"\bas an ai\b|\bi (?:predict|cannot|can't|would expect)\b"
+    r"|\bthe (?:output|command|tool) would\b|<think>|</?predicted_observation>"
+    r"|\[(?:truncated|omitted|redacted)\]|\(truncated\)"
+    r"|^```|^\.\.\.$|\bexample output\b|\bhere is the\b",
+    re.IGNORECASE | re.MULTILINE,
+)
+
+
+class Rubric(Value):
+    """Five marks, each 0..1; see the rules at the top of this module."""
+
+    format: float = 0.0
+    factuality: float = 0.0
+    consistency: float = 0.0
+    realism: float = 0.0
+    quality: float = 0.0
+
+
+class Told:
+    """One masked text and what the rules look at in it."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    @cached_property
+    def shapes(self) -> list[Line]:
+        """The lines with words as `w` and numbers as `9`."""
+        return [Line(_shape(line.text)) for line in lines_of(self.text)]
+
+    @cached_property
+    def facts(self) -> Counter[str]:
+        """Words and numbers; masks are none."""
+        return Counter(_FACT.findall(_MASK.sub(" ", self.text)))
+
+
+def rubric(predicted: str, happened: str, *, asked: str, score: float, cap: float) -> Rubric:
+    """Mark a prediction; both texts are masked, and neither is empty.
+
+    `asked` is the text of the action. `cap` is the most that factuality, consistency and quality
+    can be, for predictions that take an error for a success.
+    """
+    left, right = Told(predicted), Told(happened)
+    return Rubric(
+        format=_format(left, right),
+        factuality=min(cap, _factuality(left.facts, right.facts)),
+        consistency=min(cap, _consistency(left.facts, right.facts, set(_FACT.findall(asked)))),
+        realism=_realism(left, right),
+        quality=min(cap, score),
+    )
+
+
+def _format(left: Told, right: Told) -> float:
+    tree = read_tree(right.text)
+    if tree is None:
+        return Alignment(Line.likeness).common(left.shapes, right.shapes, "loose")
+    other = read_tree(left.text)
+    if other is None:
+        return 0.0  # what a program reads must parse
+    mine, theirs = paths(other), paths(tree)
+    return 2 * len(mine & theirs) / (len(mine) + len(theirs))
+
+
+def _factuality(left: Counter[str], right: Counter[str]) -> float:
+    total = left.total() + right.total()
+    return 2 * (left & right).total() / total if total else 1.0
+
+
+def _consistency(left: Counter[str], right: Counter[str], asked: Set[str]) -> float:
+    supported = _share(left, right.keys() | asked)
+    repeated = _share({fact: 1 for fact in right if fact in asked}, left.keys())
+    return min(supported, repeated)
+
+
+def _share(facts: Counter[str] | dict[str, int], among: Set[str]) -> float:
+    return sum(fact in among for fact in facts) / len(facts) if facts else 1.0
+
+
+def _realism(left: Told, right: Told) -> float:
+    lengths = sorted((len("".join(left.text.split())), len("".join(right.text.split()))))
+    known = set(right.shapes)
+    alike = sum(shape in known for shape in left.shapes) / len(left.shapes)
+    mark = (lengths[0] / lengths[1] + alike) / 2
+    tells = {found.lower() for found in _TELLS.findall(left.text)}
+    return mark / 2 if tells - {found.lower() for found in _TELLS.findall(right.text)} else mark
+
+
+def _shape(line: str) -> str:
+    for pattern, sign in _SHAPES:
+        line = pattern.sub(sign, line)
+    return line

@@ -1,0 +1,42 @@
+"""Which paths of a plain copy may differ from the real ones."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from lwm_agents.places.plain_layer import Layer
+from lwm_agents.places.plain_node import Node
+
+
+def touched(layer: Layer) -> Iterator[str]:
+    """Yield each such absolute path once, parents before children, names in order.
+
+    A directory differs by its own names, not by what is below them. What came or went with a
+    directory is listed name by name.
+    """
+    todo: list[tuple[str, Node | None]] = list(layer.folder.tops.items())
+    while todo:
+        path, node = todo.pop()
+        if node is None or node.real != path or node.mtime_ns is not None or layer.changed(node):
+            yield path
+        below = _below(layer, path, node)
+        below.sort(key=lambda named: named[0], reverse=True)
+        todo += [(os.path.join(path, name), child) for name, child in below]
+
+
+def _below(layer: Layer, path: str, node: Node | None) -> list[tuple[str, Node | None]]:
+    """Return the names below a path that may differ, and what they are now."""
+    found: dict[str, tuple[str, Node | None]] = {}
+    if node is None or node.real != path:
+        # All that is really there is gone, and all that came with the node is new.
+        for name in layer.real.names(path):
+            found[layer.fold(name)] = name, None
+        if node is not None and node.real is not None and node.content is None:
+            for name in layer.real.names(node.real):
+                found[layer.fold(name)] = name, Node(name, real=os.path.join(node.real, name))
+    if node is not None:
+        for key, child in node.names.items():
+            name = found.get(key, (key, None))[0] if child is None else child.name
+            found[key] = name, child
+    return list(found.values())

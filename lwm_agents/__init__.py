@@ -9,10 +9,10 @@ Names load when first used, so importing this package is quick.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # as typing's own, without the time that importing it takes
 if TYPE_CHECKING:
+    from typing import Any
+
     from lwm_agents.engines import engine_from as engine_from
     from lwm_agents.engines.base import Engine as Engine
     from lwm_agents.scores import Fidelity as Fidelity
@@ -60,4 +60,6 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
     return getattr(importlib.import_module(_HOMES[name]), name)

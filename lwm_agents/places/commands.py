@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import marshal
 import os
 import signal
 import socket
@@ -57,6 +57,8 @@ class Commands:
         """
         with self._lock:
             if self._socket is None or (self._process and self._process.poll() is not None):
+                if self._is_copy:
+                    raise SupervisorError("the copy has ended")
                 self._end()
                 self._start()
             assert self._socket is not None
@@ -64,6 +66,19 @@ class Commands:
                 _send(self._socket, request, fds)
             except OSError as error:
                 raise SupervisorError(f"the supervisor has ended: {error}") from error
+
+    def denied(self) -> list[str]:
+        """Return what was asked of a copy's network in vain since this was last asked."""
+        with self._lock:
+            if self._socket is None:
+                return []
+            try:
+                _send(self._socket, {"denied": True}, [])
+                answer, _ = _receive(self._socket, START_SECONDS)
+            except (OSError, EOFError) as error:
+                raise SupervisorError(f"the supervisor has ended: {error}") from error
+        found: list[str] = answer["denied"]
+        return found
 
     def end_group(self, pid: int) -> None:
         """End what is left of a command whose reaper was killed."""
@@ -91,7 +106,7 @@ class Commands:
     def _start(self) -> tuple[dict[str, Any], int | None]:
         ours, theirs = socket.socketpair()
         with theirs:
-            python = [sys.executable, "-I", "-S", "-c", _PROGRAM]
+            python = [sys.executable, "-I", "-S", "-B", "-c", _PROGRAM]
             self._process = subprocess.Popen(
                 [*python, str(theirs.fileno()), _ABOVE],
                 stdin=subprocess.DEVNULL,
@@ -132,7 +147,7 @@ class Commands:
 
 
 def _send(to: socket.socket, message: Mapping[str, Any], fds: Sequence[int]) -> None:
-    body = json.dumps(message).encode()
+    body = marshal.dumps(dict(message))
     whole = len(body).to_bytes(4, "big") + body
     sent = socket.send_fds(to, [whole], list(fds)) if fds else 0
     to.sendall(whole[sent:])
@@ -147,7 +162,7 @@ def _receive(of: socket.socket, seconds: float) -> tuple[dict[str, Any], list[in
     while len(body) < size:
         body += _some(of, size - len(body))
     of.settimeout(None)
-    message: dict[str, Any] = json.loads(body)
+    message: dict[str, Any] = marshal.loads(body)
     return message, fds
 
 

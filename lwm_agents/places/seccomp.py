@@ -3,7 +3,8 @@
 Refused for every process inside: sockets of families that no network namespace holds (virtual
 machine sockets and the like), keyrings, opening files by handle, io_uring (which makes sockets past
 any such rule), BPF and performance events, and calls of another architecture's numbering. All get
-an error a program knows; nothing is killed.
+an error a program knows; nothing is killed. `connect`, and `sendto` with an address, wait for
+`network` to look at them.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ import os
 import struct
 
 _LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
-_ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
-_NUMBER, _MACHINE, _FIRST = 0, 4, 16  # offsets in struct seccomp_data
+_ALLOW, _ERRNO, _NOTIFY = 0x7FFF0000, 0x00050000, 0x7FC00000
+_NUMBER, _MACHINE, _FIRST, _FIFTH = 0, 4, 16, 48  # offsets in struct seccomp_data
 _ENOSYS, _EPERM, _EAFNOSUPPORT = 38, 1, 97
 
 _FAMILIES = (1, 2, 10, 16)
@@ -26,6 +27,8 @@ _MACHINES: dict[str, tuple[int, dict[str, int]]] = {
         0xC000003E,
         {
             "socket": 41,
+            "connect": 42,
+            "sendto": 44,
             "socketpair": 53,
             "add_key": 248,
             "request_key": 249,
@@ -39,6 +42,8 @@ _MACHINES: dict[str, tuple[int, dict[str, int]]] = {
         0xC00000B7,
         {
             "socket": 198,
+            "connect": 203,
+            "sendto": 206,
             "socketpair": 199,
             "add_key": 217,
             "request_key": 218,
@@ -74,6 +79,16 @@ def instructions() -> bytes:
     ]
     for number, error in refused.items():
         program += [(_EQUAL, 0, 1, number), _answer(error)]
+    program += [(_EQUAL, 0, 1, numbers["connect"]), (_RETURN, 0, 0, _NOTIFY)]
+    program += [
+        (_EQUAL, 0, 6, numbers["sendto"]),
+        (_LOAD, 0, 0, _FIFTH),
+        (_EQUAL, 0, 2, 0),
+        (_LOAD, 0, 0, _FIFTH + 4),
+        (_EQUAL, 1, 0, 0),
+        (_RETURN, 0, 0, _NOTIFY),
+        (_RETURN, 0, 0, _ALLOW),
+    ]
     families = [(_EQUAL, len(_FAMILIES) - at, 0, family) for at, family in enumerate(_FAMILIES)]
     program += [
         (_EQUAL, 1, 0, numbers["socket"]),

@@ -13,10 +13,11 @@ it gives up what it could do with them. Any failure before `ready` ends it: noth
 
 from __future__ import annotations
 
+import _signal as signal  # type: ignore[import-not-found]  # the module without underscore takes 5 ms to import
 import _socket
+import marshal
 import os
 import select
-import signal
 import sys
 
 from lwm_agents.places import syscalls
@@ -25,6 +26,8 @@ from lwm_agents.places.reaper import Reaper, reap
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+    from lwm_agents.places.network import Network
 
 _ROOT_KEEPS = frozenset({0, 1, 3, 4, 5, 6, 7, 8, 10, 13, 18, 29, 31})
 """What root may go on doing inside: CHOWN, DAC_OVERRIDE, FOWNER, FSETID, KILL, SETGID, SETUID,
@@ -39,9 +42,10 @@ def main(number: int) -> None:
     connection = _socket.socket(fileno=number)
     order, fds = receive(connection)
     host = fds[0] if fds else -1
+    network = None
     try:
         if "copy" in order:
-            _enter_copy(order["copy"], connection)
+            network = _enter_copy(order["copy"], connection)
         else:
             if sys.platform == "linux":
                 syscalls.prctl(syscalls.PR_SET_CHILD_SUBREAPER, 1)
@@ -50,13 +54,11 @@ def main(number: int) -> None:
         what = f"{error} ({error.filename2 or ''})" if isinstance(error, OSError) else repr(error)
         send(connection, {"error": what, "errno": getattr(error, "errno", None)})
         os._exit(1)
-    _serve(connection, host)
+    _serve(connection, host, network)
 
 
 def receive(connection: Any) -> tuple[dict[str, Any], list[int]]:
     """Return the next message and the descriptors it brings. Raises EOFError at the end."""
-    import json
-
     room = _socket.CMSG_SPACE(4 * _MOST_FDS)
     head, ancillary, _, _ = connection.recvmsg(4, room, getattr(_socket, "MSG_CMSG_CLOEXEC", 0))
     fds: list[int] = []
@@ -65,15 +67,13 @@ def receive(connection: Any) -> tuple[dict[str, Any], list[int]]:
         fds += [int.from_bytes(content[4 * n : 4 * n + 4], sys.byteorder) for n in range(whole)]
     head = _exactly(connection, 4, head)
     body = _exactly(connection, int.from_bytes(head, "big"), b"")
-    message: dict[str, Any] = json.loads(body)
+    message: dict[str, Any] = marshal.loads(body)
     return message, fds
 
 
 def send(connection: Any, message: dict[str, Any], fds: tuple[int, ...] = ()) -> None:
     """Send one message, with descriptors."""
-    import json
-
-    body = json.dumps(message).encode()
+    body = marshal.dumps(message)
     whole = len(body).to_bytes(4, "big") + body
     ancillary = []
     if fds:
@@ -93,7 +93,7 @@ def _exactly(connection: Any, size: int, got: bytes) -> bytes:
     return got
 
 
-def _serve(connection: Any, host: int) -> None:
+def _serve(connection: Any, host: int, network: Network | None) -> None:
     wake, waker = os.pipe()
     for fd in (wake, waker):
         os.set_blocking(fd, False)
@@ -101,7 +101,8 @@ def _serve(connection: Any, host: int) -> None:
     signal.signal(signal.SIGCHLD, lambda *_: None)
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):
         signal.signal(getattr(signal, name), signal.SIG_IGN)
-    watched = [fd for fd in (connection.fileno(), wake, host) if fd >= 0]
+    asks = -1 if network is None else network.listener
+    watched = [fd for fd in (connection.fileno(), wake, host, asks) if fd >= 0]
     while True:
         ready, _, _ = select.select(watched, [], [])
         if wake in ready:
@@ -109,11 +110,16 @@ def _serve(connection: Any, host: int) -> None:
             reap()
         if host in ready:
             return
+        if network is not None and asks in ready:
+            network.look()
         if connection.fileno() in ready:
             try:
                 request, fds = receive(connection)
             except (EOFError, ConnectionError):
                 return
+            if "denied" in request:
+                send(connection, {"denied": [] if network is None else network.denied()})
+                continue
             if "end" in request:
                 if os.getpid() == 1:  # all there is in a copy; outside it would be everybody's
                     os.kill(-1, signal.SIGKILL)
@@ -121,18 +127,21 @@ def _serve(connection: Any, host: int) -> None:
             child = os.fork()
             if child == 0:
                 connection.close()
-                for fd in (wake, waker, host):
+                for fd in (wake, waker, host, asks):
                     if fd >= 0:
                         os.close(fd)
                 try:
                     Reaper(request, fds).run()
+                except BaseException:
+                    os.write(fds[1], b"failed start 5\n")
+                    raise
                 finally:
                     os._exit(0)
             for fd in fds:
                 os.close(fd)
 
 
-def _enter_copy(copy: dict[str, Any], connection: Any) -> None:
+def _enter_copy(copy: dict[str, Any], connection: Any) -> Network:
     """Make the copy and become its first process; the process that was here waits for its end."""
     syscalls.fail_at(copy.get("fail_at", 0))
     privileged = _may_mount()
@@ -158,6 +167,7 @@ def _enter_copy(copy: dict[str, Any], connection: Any) -> None:
     syscalls.prctl(syscalls.PR_SET_PDEATHSIG, signal.SIGKILL)
 
     from lwm_agents.places.mounts import Mounts
+    from lwm_agents.places.network import Network
     from lwm_agents.places.seccomp import instructions
 
     os.chdir(copy["layer"])
@@ -176,7 +186,7 @@ def _enter_copy(copy: dict[str, Any], connection: Any) -> None:
         os.close(fd)
     syscalls.loopback_up()
     syscalls.new_session_keyring()
-    syscalls.set_filter(instructions())
+    network = Network(syscalls.set_filter(instructions()))
     syscalls.keep_capabilities(_ROOT_KEEPS if privileged else frozenset())
     syscalls.prctl(syscalls.PR_SET_DUMPABLE, 0)
     _make_sure(privileged)
@@ -186,10 +196,12 @@ def _enter_copy(copy: dict[str, Any], connection: Any) -> None:
     send(connection, {"ready": {"layers": mounts.layers, "privileged": privileged}}, (root,))
     os.close(root)
     _load()
+    return network
 
 
 def _load() -> None:
     """Load now what is needed later: a command may change or delete the files it lies in."""
+    import fcntl  # noqa: F401
     import json  # noqa: F401
     import threading  # noqa: F401
 

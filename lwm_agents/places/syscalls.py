@@ -44,6 +44,7 @@ _MOUNT_ATTR_RDONLY = 0x1
 _CAPABILITY_VERSION_3 = 0x20080522
 _KEYCTL_JOIN_SESSION_KEYRING = 1
 _SECCOMP_SET_MODE_FILTER = 1
+_NEW_LISTENER = 1 << 3
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 0x1
 
 # The few that libc has no function for: the numbers are one table for all architectures since
@@ -160,15 +161,18 @@ def new_session_keyring() -> None:
     )
 
 
-def set_filter(instructions: bytes) -> None:
-    """Install a seccomp filter: 8 bytes an instruction (struct sock_filter)."""
+def set_filter(instructions: bytes) -> int:
+    """Install a seccomp filter, 8 bytes an instruction (struct sock_filter).
+
+    Return the descriptor through which it asks (SECCOMP_FILTER_FLAG_NEW_LISTENER).
+    """
     program = _Filter(len(instructions) // 8, instructions)
-    _check(
+    return _check(
         "seccomp",
         lambda: _libc.syscall(
             _number("seccomp"),
             ctypes.c_long(_SECCOMP_SET_MODE_FILTER),
-            ctypes.c_long(0),
+            ctypes.c_long(_NEW_LISTENER),
             ctypes.byref(program),
         ),
     )
@@ -197,8 +201,10 @@ def _number(name: str) -> ctypes.c_long:
     return ctypes.c_long(_BY_MACHINE[machine][name])
 
 
-def _check(what: str, call: Callable[[], int]) -> None:
+def _check(what: str, call: Callable[[], int]) -> int:
     step(what)
-    if call() == -1:
+    result = call()
+    if result == -1:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number), what)
+    return result

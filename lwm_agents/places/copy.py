@@ -1,0 +1,230 @@
+"""A throw-away copy of the whole file system, where tools act and nothing real changes (Linux).
+
+One supervisor holds the copy: namespaces, and an overlay over every mount (see `mounts`). What is
+changed lies in the session's folder, and stays there when the copy closes: another process can take
+it up again, show it, or commit it. Nothing else stays: no process, no mount.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from lwm_agents.errors import Misuse
+from lwm_agents.places.beneath import Beneath
+from lwm_agents.places.commands import Commands, SupervisorError
+from lwm_agents.places.hidden import hidden_paths
+from lwm_agents.places.place import CannotSay
+from lwm_agents.places.process import BashProcess, Control, Finished, pipe, short_environment
+from lwm_agents.places.sqlite import Rows, SqlError, database_path
+from lwm_agents.places.statement import Statement, unpacked
+from lwm_agents.places.threads import in_thread
+from lwm_agents.values import Source
+
+STATE = "copy.json"
+LAYER = "layer"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What all that runs in a copy may use. `memory` and `disk` are bytes for one command."""
+
+    processes: int = 2048
+    memory: int = 4 << 30
+    disk: int = 10 << 30
+
+
+@dataclass
+class CopyState:
+    """What is written down of a copy, so that another process can go on with it."""
+
+    root: str
+    database: str | None
+    began_ns: int
+    cwd: str
+    layers: dict[str, str]
+
+    @classmethod
+    def read(cls, folder: Path) -> CopyState | None:
+        """Return what is written down in a session's folder, None where nothing is."""
+        try:
+            return cls(**json.loads((folder / STATE).read_bytes()))
+        except FileNotFoundError:
+            return None
+
+    def write(self, folder: Path) -> None:
+        """Write it down, in one step."""
+        beside = folder / f"{STATE}.new"
+        beside.write_text(json.dumps(asdict(self)))
+        beside.replace(folder / STATE)
+
+
+class CopyPlace:
+    """The whole file system, copy on write: files, Bash and SQLite at the same paths.
+
+    `folder` is the session's own; where it holds a copy already, that one goes on. `own` are files
+    of ours that nobody inside shall see. Raises Misuse where the root is no directory, and
+    SupervisorError where this system can't have a copy; then nothing has run.
+    """
+
+    source: Source = "rehearsed"
+
+    def __init__(
+        self,
+        root: str | os.PathLike[str],
+        database: str | None,
+        folder: str | os.PathLike[str],
+        *,
+        own: tuple[str | os.PathLike[str], ...] = (),
+        limits: Limits = Limits(),
+        environment: Mapping[str, str] | None = None,
+        fail_at: int = 0,
+    ) -> None:
+        if sys.platform != "linux":
+            raise SupervisorError(f"namespaces are Linux's; this is {sys.platform}")
+        self.folder = Path(folder).absolute()
+        layer = self.folder / LAYER
+        layer.mkdir(mode=0o700, parents=True, exist_ok=True)
+        real = os.path.realpath(root)
+        if not os.path.isdir(real):
+            raise Misuse(f"the root is no directory: {real}")
+        known = CopyState.read(self.folder)
+        self._limits = limits
+        self._environment = {**short_environment(os.environ), **(environment or {})}
+        self._commands = Commands(
+            {
+                "copy": {
+                    "layer": str(layer),
+                    "layers": {} if known is None else known.layers,
+                    "hidden": hidden_paths([self.folder.parent, *own]),
+                    "processes": limits.processes,
+                    "fail_at": fail_at,
+                }
+            }
+        )
+        ready, self.root_fd = self._commands.start()
+        assert self.root_fd is not None
+        try:
+            self._files = Beneath(real, of=self.root_fd)
+        except OSError as error:
+            self.close()
+            raise SupervisorError(f"the root is not in the copy: {real}: {error}") from error
+        self._state = known or CopyState(
+            root=real,
+            database=None if database is None else database_path(database, real),
+            began_ns=time.time_ns(),
+            cwd=real,
+            layers=ready["layers"],
+        )
+        self._state.layers = ready["layers"]
+        self._state.write(self.folder)
+        self.read = self._files.read
+        self.entries = self._files.entries
+        self.write = self._files.write
+        self.move = self._files.move
+        self.delete = self._files.delete
+
+    @property
+    def root(self) -> str:
+        """The absolute path of the root, free of links."""
+        return self._state.root
+
+    @property
+    def database(self) -> str | None:
+        """The absolute path of the database file, if there is one."""
+        return self._state.database
+
+    @property
+    def began_ns(self) -> int:
+        """When the copy was first made, in nanoseconds since the epoch."""
+        return self._state.began_ns
+
+    @property
+    def layers(self) -> dict[str, str]:
+        """Which folder holds what was changed below which absolute path."""
+        layer = self.folder / LAYER
+        return {path: str(layer / upper) for path, upper in self._state.layers.items()}
+
+    @property
+    def cwd(self) -> str:
+        """The shell's working directory."""
+        return self._state.cwd
+
+    @cwd.setter
+    def cwd(self, cwd: str) -> None:
+        if cwd != self._state.cwd:
+            self._state.cwd = cwd
+            self._state.write(self.folder)
+
+    async def bash(self, command: str, *, timeout: float) -> Finished:  # noqa: ASYNC109
+        """Run a command in `cwd` and set `cwd` to where it ended.
+
+        Raises CannotSay where the result hangs on what a copy does not have.
+        """
+        process = BashProcess(
+            command,
+            self._commands,
+            cwd=self.cwd,
+            environment=self._environment,
+            timeout=timeout,
+            limits={
+                "memory": self._limits.memory,
+                "disk": self._limits.disk,
+                "disk_at": self.root,
+            },
+        )
+        finished = await in_thread(process.run, stop=process.stop)
+        self.cwd = finished.cwd or self.cwd
+        if denied := self._commands.denied():
+            raise CannotSay(f"denied: network ({', '.join(denied)})")
+        if finished.over is not None:
+            raise CannotSay(f"ended: over the limit of {finished.over} of a rehearsal")
+        return finished
+
+    async def sql(self, statement: Statement) -> list[Rows]:
+        """Run a statement in the database, inside the copy."""
+        if self.database is None:
+            raise Misuse("this session has no database; name one, such as sqlite:///shop.db")
+        control = Control()
+        reply = await in_thread(lambda: self._sql(statement, control), stop=control.stop)
+        if "missing" in reply:
+            raise FileNotFoundError(reply["missing"])
+        if "tables" not in reply:
+            raise SqlError(reply.get("error", "the statement was ended from outside"))
+        return unpacked(reply["tables"])
+
+    def _sql(self, statement: Statement, control: Control) -> dict[str, Any]:
+        with ExitStack() as ours:
+            with ExitStack() as theirs:
+                output, output_end = pipe(ours, theirs)
+                _, status_end = pipe(ours, theirs)
+                control_end, write_end = pipe(theirs, ours)
+                request = {
+                    "sql": asdict(statement),
+                    "path": self.database,
+                    "memory": self._limits.memory,
+                }
+                self._commands.send(request, [control_end, status_end, output_end])
+            with control.of(write_end):
+                pieces = []
+                while piece := os.read(output, 1 << 20):
+                    pieces.append(piece)
+        body = b"".join(pieces)
+        answer: dict[str, Any] = json.loads(body) if body else {}
+        return answer
+
+    def close(self) -> None:
+        """End all that runs in the copy. What it changed stays in the folder."""
+        if getattr(self, "_files", None) is not None:
+            self._files.close()
+        if self.root_fd is not None:
+            os.close(self.root_fd)
+            self.root_fd = None
+        self._commands.close()

@@ -1,0 +1,133 @@
+"""What a copy's programs want from the network, which is not there.
+
+A copy has a network of its own, with nothing but itself on it. So that a result which hangs on a
+refused connection is not taken for what would really happen, every `connect`, and every `sendto`
+with an address, waits until the supervisor has looked at it (seccomp_unotify(2)); then it goes on
+and fails, or reaches what listens inside.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_RECEIVE, _SEND, _IS_VALID = 0xC0502100, 0xC0182101, 0x40082102
+_REQUEST = struct.Struct("=QIIiIQ6Q")  # struct seccomp_notif
+_ANSWER = struct.Struct("=QqiI")  # struct seccomp_notif_resp
+_CONTINUE = 1
+_UNIX, _INET, _INET6 = 1, 2, 10
+_LISTENS = "0A"
+_LOOPBACK6 = bytes(15) + b"\1"
+_MAPPED6 = bytes(10) + b"\xff\xff"
+
+_ASKED_BY_ALL = ("/run/nscd/", "/run/systemd/", "/dev/log")
+"""Sockets that libc itself tries, and does without: name services and the log."""
+
+
+class Network:
+    """Looks at what is asked of the network through `listener`, the filter's descriptor."""
+
+    def __init__(self, listener: int) -> None:
+        self.listener = listener
+        self._denied: dict[str, int | None] = {}
+
+    def look(self) -> None:
+        """Look at one request, and let it go on."""
+        import fcntl
+
+        request = bytearray(_REQUEST.size)
+        try:
+            fcntl.ioctl(self.listener, _RECEIVE, request)
+        except OSError:  # whoever asked is gone
+            return
+        number, pid, _, call, _, _, *arguments = _REQUEST.unpack(request)
+        try:
+            self._judge(pid, *_address(pid, call, arguments))
+        except (OSError, ValueError, struct.error):
+            self._denied.setdefault("an address that could not be read", None)
+        try:
+            fcntl.ioctl(self.listener, _SEND, _ANSWER.pack(number, 0, 0, _CONTINUE))
+        except OSError:
+            return
+
+    def denied(self) -> list[str]:
+        """Return what was asked for in vain since this was last asked.
+
+        A port of this host where something listens by now is left out: programs wait for their own
+        servers to begin, and libc looks at addresses before anything is sent to them.
+        """
+        found = [name for name, port in self._denied.items() if port is None or not _listens(port)]
+        self._denied.clear()
+        return found
+
+    def _judge(self, pid: int, family: int, body: bytes) -> None:
+        if family == _UNIX:
+            self._judge_path(pid, body)
+        elif family in {_INET, _INET6}:
+            port = int.from_bytes(body[:2], "big")
+            host, inside = _host(family, body)
+            if port or not inside:
+                self._denied.setdefault(f"{host}:{port}", port if inside else None)
+
+    def _judge_path(self, pid: int, body: bytes) -> None:
+        if body[:1] == b"\0":
+            name = "@" + os.fsdecode(body[1:].rstrip(b"\0"))
+        else:
+            path = os.fsdecode(body.partition(b"\0")[0])
+            name = os.path.normpath(os.path.join(os.readlink(f"/proc/{pid}/cwd"), path))
+            if not os.path.exists(f"/proc/{pid}/root{name}"):
+                return
+            name = os.path.realpath(name)
+        if name.startswith(_ASKED_BY_ALL) or name.startswith("/var/run/nscd/"):
+            return
+        with open("/proc/net/unix", encoding="utf-8", errors="surrogateescape") as file:
+            bound = {line.split(maxsplit=7)[-1].rstrip("\n") for line in file}
+        if name in bound or os.path.basename(name) in bound:
+            self._denied.pop(name, None)
+        else:
+            self._denied.setdefault(name, None)
+
+
+def _address(pid: int, call: int, arguments: list[int]) -> tuple[int, bytes]:
+    """Return the family and the rest of the address that a call was given."""
+    where, size = arguments[1:3] if call in {42, 203} else arguments[4:6]
+    with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+        memory.seek(where)
+        raw = memory.read(min(size, 128))
+    (family,) = struct.unpack_from("=H", raw)
+    return family, raw[2:]
+
+
+def _host(family: int, body: bytes) -> tuple[str, bool]:
+    """Return the host that is asked for, and whether it is this one."""
+    import _socket
+
+    raw = body[2:6] if family == _INET else body[6:22]
+    if family == _INET6 and raw.startswith(_MAPPED6):
+        family, raw = _INET, raw[12:]
+    name = _socket.inet_ntop(family, raw)
+    if family == _INET:
+        return name, raw[0] in {0, 127}
+    return f"[{name}]", raw in {_LOOPBACK6, bytes(16)}
+
+
+def _listens(port: int) -> bool:
+    """Say whether anything inside takes connections or packets at this port."""
+    return any(port == used for used in _ports())
+
+
+def _ports() -> Iterator[int]:
+    for name in ("tcp", "tcp6", "udp", "udp6"):
+        try:
+            with open(f"/proc/net/{name}", encoding="ascii") as file:
+                next(file)
+                for line in file:
+                    _, local, _, state, *_ = line.split()
+                    if name.startswith("udp") or state == _LISTENS:
+                        yield int(local.rpartition(":")[2], 16)
+        except FileNotFoundError:
+            continue

@@ -18,19 +18,16 @@ none goes on wrongly, however alike the two texts look.
 
 from __future__ import annotations
 
-from typing import Literal
-
-from lwm_agents.scores.accessibility import compare_snapshots, read_snapshot
+from lwm_agents.scores.accessibility import compare_snapshots
 from lwm_agents.scores.actions import order_of
 from lwm_agents.scores.align import Alignment, Order
 from lwm_agents.scores.masks import action_text, masked
+from lwm_agents.scores.reading import Kind, Reading, kind_of
 from lwm_agents.scores.rubric import Rubric, rubric
-from lwm_agents.scores.tables import compare_tables, read_table
-from lwm_agents.scores.text import Line, fold, lines_of, similarity, window
-from lwm_agents.scores.trees import compare_trees, is_rows, read_tree
+from lwm_agents.scores.tables import compare_tables
+from lwm_agents.scores.text import Line, fold, similarity
+from lwm_agents.scores.trees import compare_trees
 from lwm_agents.values import Action, Observation, Value
-
-Kind = Literal["json", "rows", "snapshot", "table", "text"]
 
 ALMOST = 0.99
 """The most a prediction can score that is not exact after masking."""
@@ -68,52 +65,47 @@ def fidelity(
     known = happened.error_known and predicted.error_known
     agreement = predicted.is_error == happened.is_error if known else None
     cap = DISAGREEMENT_CAP if agreement is False else 1.0
-    if not left or not right:
-        likeness = float(exact)
-        return Fidelity(
-            score=min(cap, likeness),
-            exact=exact,
-            error_agreement=agreement,
-            similarity=alike,
-            exact_after_masking=exact,
-            likeness=likeness,
-            rubric=Rubric(**dict.fromkeys(Rubric.model_fields, min(cap, likeness))),
-        )
-    pair = masked(predicted.text, action), masked(happened.text, action)
-    kind, likeness, found = _compare(*pair, order_of(action))
-    found = found or exact or fold(pair[0]) == fold(pair[1])
-    likeness = 1.0 if found else min(likeness, ALMOST)
-    pair = window(pair[0]), window(pair[1])
-    marks = rubric(*pair, asked=action_text(action), score=likeness, cap=cap)
+    here, there = Reading(predicted.text, action), Reading(happened.text, action)
+    if exact or not left or not right:
+        likeness, found = float(exact), exact
+        marks = Rubric(**dict.fromkeys(Rubric.model_fields, likeness)).capped(cap)
+    else:
+        likeness, found = _compare(here, there, order_of(action))
+        likeness = 1.0 if found else min(likeness, ALMOST)
+        marks = rubric(here, there, action_text(action), likeness).capped(cap)
     return Fidelity(
         score=min(cap, likeness),
         exact=exact,
         error_agreement=agreement,
         similarity=alike,
         exact_after_masking=found,
-        kind=kind,
+        kind=kind_of(here, there),
         likeness=likeness,
         rubric=marks,
     )
 
 
-def _compare(left: str, right: str, order: Order | None) -> tuple[Kind, float, bool]:
-    """Return what two masked texts are, how alike they are, and whether that is all there is."""
-    left, right = window(left), window(right)
-    trees = read_tree(left), read_tree(right)
-    if trees[0] is not None and trees[1] is not None:
-        rows = is_rows(trees[0]) and is_rows(trees[1])
-        likeness = compare_trees(trees[0], trees[1], order or ("loose" if rows else "given"))
-        return ("rows" if rows else "json"), likeness, trees[0] == trees[1]
-    nodes = read_snapshot(left), read_snapshot(right)
-    if nodes[0] is not None and nodes[1] is not None:
-        return "snapshot", compare_snapshots(nodes[0], nodes[1]), False
-    tables = read_table(left), read_table(right)
-    if tables[0] and tables[1] and max(len(tables[0].rows), len(tables[1].rows)) > 1:
-        return "table", compare_tables(tables[0], tables[1], order or "loose"), False
-    lines = lines_of(left), lines_of(right)
-    likeness = Alignment(Line.likeness, _weight).common(*lines, order or "given")
-    return "text", likeness, order == "none" and sorted(lines[0]) == sorted(lines[1])
+def _compare(left: Reading, right: Reading, order: Order | None) -> tuple[float, bool]:
+    """Return how alike two readings are, and whether nothing is left to tell them apart."""
+    equal = left.folded == right.folded
+    # What the kind says both can be read as is there: the asserts tell the type checker.
+    match kind_of(left, right):
+        case "json" | "rows" as kind:
+            assert left.tree is not None
+            assert right.tree is not None
+            default: Order = "loose" if kind == "rows" else "given"
+            likeness = compare_trees(left.tree, right.tree, order or default)
+            return likeness, equal or left.tree == right.tree
+        case "snapshot":
+            assert left.nodes is not None
+            assert right.nodes is not None
+            return compare_snapshots(left.nodes, right.nodes), equal
+        case "table":
+            assert left.table is not None
+            assert right.table is not None
+            return compare_tables(left.table, right.table, order or "loose"), equal
+    likeness = Alignment(Line.likeness, _weight).common(left.lines, right.lines, order or "given")
+    return likeness, equal or (order == "none" and sorted(left.lines) == sorted(right.lines))
 
 
 def _weight(line: Line) -> int:

@@ -17,14 +17,14 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Set
-from functools import cached_property
 
 from lwm_agents.scores.align import Alignment
-from lwm_agents.scores.text import Line, lines_of
-from lwm_agents.scores.trees import paths, read_tree
+from lwm_agents.scores.reading import Reading
+from lwm_agents.scores.text import Line
+from lwm_agents.scores.trees import paths
 from lwm_agents.values import Value
 
-_SHAPES = (
+_SIGNS = (
     (re.compile(r"⟦[^⟦⟧]*⟧"), "⟦⟧"),
     (re.compile(r"\b\d+(?:\.\d+)?\b"), "9"),
     (re.compile(r"[^\W\d_][\w'-]*"), "w"),
@@ -50,48 +50,44 @@ class Rubric(Value):
     realism: float = 0.0
     quality: float = 0.0
 
+    def capped(self, cap: float) -> Rubric:
+        """Return these marks for a prediction that takes an error for a success.
 
-class Told:
-    """One masked text and what the rules look at in it."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-
-    @cached_property
-    def shapes(self) -> list[Line]:
-        """The lines with words as `w` and numbers as `9`."""
-        return [Line(_shape(line.text)) for line in lines_of(self.text)]
-
-    @cached_property
-    def facts(self) -> Counter[str]:
-        """Words and numbers; masks are none."""
-        return Counter(_FACT.findall(_MASK.sub(" ", self.text)))
+        It may look right: format and realism stay.
+        """
+        marks = self.model_dump()
+        capped = {one: min(cap, marks[one]) for one in ("factuality", "consistency", "quality")}
+        return self.model_copy(update=capped)
 
 
-def rubric(predicted: str, happened: str, *, asked: str, score: float, cap: float) -> Rubric:
-    """Mark a prediction; both texts are masked, and neither is empty.
-
-    `asked` is the text of the action. `cap` is the most that factuality, consistency and quality
-    can be, for predictions that take an error for a success.
-    """
-    left, right = Told(predicted), Told(happened)
+def rubric(predicted: Reading, happened: Reading, asked: str, score: float) -> Rubric:
+    """Mark a prediction, where neither text is empty; `asked` is the text of the action."""
+    left, right = _facts(predicted), _facts(happened)
     return Rubric(
-        format=_format(left, right),
-        factuality=min(cap, _factuality(left.facts, right.facts)),
-        consistency=min(cap, _consistency(left.facts, right.facts, set(_FACT.findall(asked)))),
-        realism=_realism(left, right),
-        quality=min(cap, score),
+        format=_format(predicted, happened),
+        factuality=_factuality(left, right),
+        consistency=_consistency(left, right, set(_FACT.findall(asked))),
+        realism=_realism(predicted, happened),
+        quality=score,
     )
 
 
-def _format(left: Told, right: Told) -> float:
-    tree = read_tree(right.text)
-    if tree is None:
-        return Alignment(Line.likeness).common(left.shapes, right.shapes, "loose")
-    other = read_tree(left.text)
-    if other is None:
+def _facts(reading: Reading) -> Counter[str]:
+    """Return the words and numbers of a text; masks are none."""
+    return Counter(_FACT.findall(_MASK.sub(" ", reading.text)))
+
+
+def _shapes(reading: Reading) -> list[Line]:
+    """Return the lines of a text with words as `w` and numbers as `9`."""
+    return [Line(_shape(line.text)) for line in reading.lines]
+
+
+def _format(left: Reading, right: Reading) -> float:
+    if right.tree is None:
+        return Alignment(Line.likeness).common(_shapes(left), _shapes(right), "loose")
+    if left.tree is None:
         return 0.0  # what a program reads must parse
-    mine, theirs = paths(other), paths(tree)
+    mine, theirs = paths(left.tree), paths(right.tree)
     return 2 * len(mine & theirs) / (len(mine) + len(theirs))
 
 
@@ -110,16 +106,16 @@ def _share(facts: Counter[str] | dict[str, int], among: Set[str]) -> float:
     return sum(fact in among for fact in facts) / len(facts) if facts else 1.0
 
 
-def _realism(left: Told, right: Told) -> float:
+def _realism(left: Reading, right: Reading) -> float:
     lengths = sorted((len("".join(left.text.split())), len("".join(right.text.split()))))
-    known = set(right.shapes)
-    alike = sum(shape in known for shape in left.shapes) / len(left.shapes)
+    shapes, known = _shapes(left), set(_shapes(right))
+    alike = sum(shape in known for shape in shapes) / len(shapes)
     mark = (lengths[0] / lengths[1] + alike) / 2
     tells = {found.lower() for found in _TELLS.findall(left.text)}
     return mark / 2 if tells - {found.lower() for found in _TELLS.findall(right.text)} else mark
 
 
 def _shape(line: str) -> str:
-    for pattern, sign in _SHAPES:
+    for pattern, sign in _SIGNS:
         line = pattern.sub(sign, line)
     return line

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from lwm_agents.scores.align import Alignment, Order
@@ -63,8 +63,9 @@ def _cells(line: str, separator: str) -> Row:
     return tuple(cell.strip() for cell in inside.split(separator))
 
 
-def _with_footers(lines: Sequence[str], footers: Sequence[bool], rows: object) -> tuple[Row, ...]:
-    assert hasattr(rows, "__next__")
+def _with_footers(
+    lines: Sequence[str], footers: Sequence[bool], rows: Iterator[Row]
+) -> tuple[Row, ...]:
     return tuple(
         (line.strip(),) if foot else next(rows) for line, foot in zip(lines, footers, strict=True)
     )

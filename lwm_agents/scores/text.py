@@ -62,9 +62,9 @@ def similarity(left: str, right: str) -> float:
     return 2 * common / total if total else 1.0  # nothing but blanks on both sides
 
 
-def window(text: str) -> str:
+def window(text: str, size: int = WINDOW) -> str:
     """Return the text, or where it is longer than two windows its first and last."""
-    return text if len(text) <= 2 * WINDOW else text[:WINDOW] + text[-WINDOW:]
+    return text if len(text) <= 2 * size else text[:size] + text[-size:]
 
 
 def _equal_pairs(left: Counter[str], right: Counter[str]) -> int:

@@ -8,6 +8,9 @@
     ├── EngineError            a text model failed; never shown to an agent as an observation
     │   ├── EngineUnreachable  no answer, with the URL and how to start a server
     │   └── EngineRefused      it answered, but not with a completion
+    ├── ChangesError           a rehearsal's changes could not be applied, or taken back
+    │   ├── Conflict           the real files are not what they were; names every path and why
+    │   └── CommitFailed       the system refused a step; everything is as it was before
     └── StoreError             the log could not be read or written
         ├── StoreFull          the disk is full
         ├── StoreReadOnly      the file or its folder can't be written
@@ -21,6 +24,8 @@ Three kinds never mix. What a tool would itself answer, such as "no such file", 
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 
 class LwmError(Exception):
@@ -53,6 +58,23 @@ class EngineUnreachable(EngineError):
 
 class EngineRefused(EngineError):
     """The engine answered with an error, or with something that is no completion."""
+
+
+class ChangesError(LwmError):
+    """A rehearsal's changes could not be applied to the real files, or taken back."""
+
+
+class Conflict(ChangesError):
+    """The real files are not what they were. `paths` says why, for every path in the way."""
+
+    def __init__(self, paths: Mapping[str, str]) -> None:
+        self.paths = dict(paths)
+        listed = "".join(f"\n  {path!a}: {why}" for path, why in self.paths.items())
+        super().__init__(f"the real files are not what they were:{listed}")
+
+
+class CommitFailed(ChangesError):
+    """The system refused a step of a commit or an undo; what was begun has been taken back."""
 
 
 class StoreError(LwmError):

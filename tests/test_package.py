@@ -29,7 +29,9 @@ RANKS = dict.fromkeys(TOP, 4) | {
     "sync": 3,
     "evaluation": 3,
     "worlds": 2,
-    **dict.fromkeys(("engines", "tools", "places", "prompts", "store", "gate", "config"), 1),
+    **dict.fromkeys(
+        ("engines", "tools", "places", "prompts", "store", "gate", "config", "changes"), 1
+    ),
 }
 """How high a part stands: it imports only what stands lower, or beside it without going round in
 circles. What is not named stands lowest, at 0: values, errors and what needs only them."""

@@ -1,0 +1,1 @@
+"""What a rehearsal would change: shown as a diff, committed for real, undone, discarded."""

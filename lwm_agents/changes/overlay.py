@@ -1,0 +1,260 @@
+"""A copy made by overlayfs: what was changed lies in an upper folder for each mount.
+
+Format of the upper folder (Linux, Documentation/filesystems/overlayfs.rst): a character device
+0:0 is a deletion (whiteout); a folder with the attribute overlay.opaque = y hides what is real
+beneath it; one with overlay.redirect shows another real folder's contents.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+
+from lwm_agents.changes.tree import (
+    DIRECTORY,
+    HAS_XATTRS,
+    NOFOLLOW,
+    WALK,
+    Tree,
+    by_descriptor,
+    is_below,
+    join,
+)
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One overlay: `upper` is the folder on disk that holds what changed below `path`."""
+
+    path: str
+    upper: str
+
+
+class OverlayCopied:
+    """The merged view of a session's overlays (a `Copied`).
+
+    `root_fd` is a directory descriptor of `/` in the copy. Close it after use: `close()` gives
+    back only what this object opened itself.
+    """
+
+    def __init__(
+        self,
+        root: str,
+        database: str | None,
+        began_ns: int,
+        root_fd: int,
+        layers: Sequence[Layer],
+    ) -> None:
+        self.root = root
+        self.database = database
+        self.began_ns = began_ns
+        self._layers = sorted(layers, key=lambda layer: layer.path)
+        self._merged = Tree(root_fd)
+        self._real = Tree()
+
+    def close(self) -> None:
+        """Give back the descriptors. May be called more than once."""
+        self._merged.close()
+        self._real.close()
+
+    def lstat(self, path: str) -> os.stat_result | None:
+        """Return the state of a path in the copy. None: it is not there."""
+        try:
+            return self._merged.lstat(path)
+        except PermissionError:
+            with self._upper(path) as (upper, inner):
+                return upper.lstat(inner)
+
+    def open(self, path: str) -> int:
+        """Open a regular file of the copy for reading; the caller closes the descriptor."""
+        try:
+            return self._merged.open(path)
+        except PermissionError:
+            with self._upper(path) as (upper, inner), _opened(upper, inner):
+                return upper.open(inner)
+
+    def readlink(self, path: str) -> str:
+        """Return where a link of the copy points."""
+        try:
+            return self._merged.readlink(path)
+        except PermissionError:
+            with self._upper(path) as (upper, inner):
+                return upper.readlink(inner)
+
+    def xattrs(self, path: str) -> dict[str, bytes]:
+        """Return the extended attributes of a path in the copy, without overlay's own."""
+        try:
+            return self._merged.xattrs(path)
+        except PermissionError:
+            with self._upper(path) as (upper, inner), _opened(upper, inner):
+                return upper.xattrs(inner)
+
+    def touched(self) -> Iterator[str]:
+        """Yield every path that may differ from the real one, parents before children."""
+        shared: dict[tuple[int, int], set[str]] = {}
+        mounts = {layer.path for layer in self._layers}
+        for layer in self._layers:
+            top = os.open(layer.upper, WALK)
+            upper = Tree(top)
+            os.close(top)
+            try:
+                yield from self._below(layer.path, upper, mounts - {layer.path}, shared)
+            finally:
+                upper.close()
+        yield from self._other_names(shared)
+
+    def _below(
+        self, base: str, upper: Tree, mounts: set[str], shared: dict[tuple[int, int], set[str]]
+    ) -> Iterator[str]:
+        todo = [(base, True)]
+        while todo:
+            path, in_upper = todo.pop()
+            if path in mounts:
+                continue  # another overlay lies over it
+            yield path
+            real = self._real.lstat(path)
+            if not in_upper:
+                below = dict.fromkeys(self._names_of_both(path, real), False)
+            else:
+                below = self._names_in(upper, base, path, shared)
+            todo.extend((join(path, name), below[name]) for name in sorted(below, reverse=True))
+
+    def _names_in(
+        self, upper: Tree, base: str, path: str, shared: dict[tuple[int, int], set[str]]
+    ) -> dict[str, bool]:
+        """Return the names in an upper folder; True: its own upper folder says what is below."""
+        inner = "/" + path[len(base) :].lstrip("/")
+        below: dict[str, bool] = {}
+        try:
+            names = upper.names(inner)
+        except PermissionError:
+            with _opened(upper, inner):
+                names = upper.names(inner)
+        for name in names:
+            state = upper.lstat(join(inner, name))
+            if state is None:
+                continue
+            child = join(path, name)
+            real = self._real.lstat(child)
+            merging = stat.S_ISDIR(state.st_mode) and real and stat.S_ISDIR(real.st_mode)
+            below[name] = bool(merging) and not _stands_alone(upper, join(inner, name))
+            if stat.S_ISREG(state.st_mode) and state.st_nlink > 1 and real and real.st_nlink > 1:
+                shared.setdefault((real.st_dev, real.st_ino), set()).add(child)
+        return below
+
+    def _names_of_both(self, path: str, real: os.stat_result | None) -> set[str]:
+        names: set[str] = set()
+        merged = self._merged.lstat(path)
+        if merged and stat.S_ISDIR(merged.st_mode):
+            try:
+                names.update(self._merged.names(path))
+            except PermissionError:
+                with self._upper(path) as (upper, inner), _opened(upper, inner):
+                    names.update(upper.names(inner))
+        if real and stat.S_ISDIR(real.st_mode):
+            with suppress(PermissionError):  # then what was removed was empty
+                names.update(self._real.names(path))
+        return names
+
+    @contextmanager
+    def _upper(self, path: str) -> Iterator[tuple[Tree, str]]:
+        """Yield the upper folder that holds a path, and the path in it.
+
+        A session can take from itself the right to read what it made; its owner may read it all
+        the same. The rights to the folders above are given while this lasts, in the copy only,
+        and the merged view would not notice: it remembers them.
+        """
+        layer = max(
+            (one for one in self._layers if is_below(path, one.path)),
+            key=lambda one: len(one.path),
+            default=None,
+        )
+        if layer is None:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+        inner = "/" + path[len(layer.path) :].lstrip("/")
+        with ExitStack() as stack:
+            top = os.open(layer.upper, WALK)
+            upper = Tree(top)
+            os.close(top)
+            stack.callback(upper.close)
+            above = ""
+            for name in inner.split("/")[1:-1]:
+                above = f"{above}/{name}"
+                stack.enter_context(_opened(upper, above))
+            yield upper, inner
+
+    def _other_names(self, shared: dict[tuple[int, int], set[str]]) -> Iterator[str]:
+        """Yield the names under the root that share a changed file by a hard link.
+
+        With overlay's index the copy keeps such a file one file, but only the name that was
+        used lies in the upper folder.
+        """
+        wanted = {}
+        for key, names in shared.items():
+            real = self._real.lstat(next(iter(names)))
+            if real and real.st_nlink > len(names):
+                wanted[key] = names
+        if not wanted:
+            return
+        inodes = {inode for _, inode in wanted}
+        for path in _with_inodes(self._real, self.root, inodes):
+            real = self._real.lstat(path)
+            if real and path not in wanted.get((real.st_dev, real.st_ino), {path}):
+                yield path
+
+
+def _with_inodes(tree: Tree, top: str, inodes: Iterable[int]) -> Iterator[str]:
+    todo = [top]
+    while todo:
+        folder = todo.pop()
+        with suppress(OSError):
+            at, name = tree.at(folder)
+            fd = os.open(name, os.O_RDONLY | DIRECTORY, dir_fd=at)
+            try:
+                with os.scandir(fd) as scan:
+                    entries = [(e.name, e.inode(), e.is_dir(follow_symlinks=False)) for e in scan]
+            finally:
+                os.close(fd)
+            for name, inode, is_directory in entries:
+                if is_directory:
+                    todo.append(join(folder, name))
+                elif inode in inodes:
+                    yield join(folder, name)
+
+
+def _stands_alone(upper: Tree, path: str) -> bool:
+    """Say whether an upper folder shows something else than the real folder of its name."""
+    if not HAS_XATTRS:
+        return False
+    where = by_descriptor(*upper.at(path))
+    for space in ("trusted", "user"):
+        with suppress(OSError):
+            if os.getxattr(where, f"{space}.overlay.opaque", follow_symlinks=False) == b"y":
+                return True
+        with suppress(OSError):
+            os.getxattr(where, f"{space}.overlay.redirect", follow_symlinks=False)
+            return True
+    return False
+
+
+@contextmanager
+def _opened(upper: Tree, path: str) -> Iterator[None]:
+    """Give the owner every right to a path while this lasts."""
+    at, name = upper.at(path)
+    fd = os.open(name, getattr(os, "O_PATH", 0) | NOFOLLOW, dir_fd=at)
+    try:
+        mode = stat.S_IMODE(os.fstat(fd).st_mode)
+        if mode & stat.S_IRWXU == stat.S_IRWXU or stat.S_ISLNK(os.fstat(fd).st_mode):
+            yield
+            return
+        os.chmod(f"/proc/self/fd/{fd}", mode | stat.S_IRWXU)
+        try:
+            yield
+        finally:
+            os.chmod(f"/proc/self/fd/{fd}", mode)
+    finally:
+        os.close(fd)

@@ -1,0 +1,255 @@
+"""Takes the steps of a plan, forwards or backwards, from wherever a crash left them.
+
+Every step looks at what is there first, by inode: done already, to be done, or somebody else's.
+A file is replaced in one rename, the old one kept by a hard link in the stage before; so a reader
+sees the old or the new content, and to go back is one rename more.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from contextlib import suppress
+
+from lwm_agents.changes.content import sync_file_system
+from lwm_agents.changes.journal import Entry, Meta, Plan, Seen
+from lwm_agents.changes.metadata import put
+from lwm_agents.changes.tree import DIRECTORY, Tree
+from lwm_agents.errors import Conflict
+
+_NO_HARD_LINK = {
+    errno.EPERM, errno.EACCES, errno.EMLINK, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL,
+}  # fmt: skip
+
+
+class Steps:
+    """The steps of one plan on the real file system. Use as a context manager."""
+
+    def __init__(self, plan: Plan, real: Tree) -> None:
+        self._plan = plan
+        self._real = real
+        self._stages: list[int | None] = []
+
+    def __enter__(self) -> Steps:
+        for stage in self._plan.stages:
+            at, name = self._real.at(stage.path)
+            fd = None
+            if at is not None:
+                with suppress(FileNotFoundError):  # a crash came after it was removed
+                    fd = os.open(name, os.O_RDONLY | DIRECTORY, dir_fd=at)
+            self._stages.append(fd)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for fd in self._stages:
+            if fd is not None:
+                os.close(fd)
+        self._stages.clear()
+
+    def forward(self) -> list[Seen]:
+        """Do everything that is not done yet; return how each path was left.
+
+        Raises Conflict where somebody else changed a path meanwhile, and OSError.
+        """
+        plan = self._plan
+        self._open_up()
+        for entry in plan.entries:
+            if entry.old is not None:
+                self._put_aside(entry)
+        self._remove_folders([one.path for one in plan.folders if one.new is None])
+        self._make_folders([one.path for one in plan.folders if one.old is None])
+        for entry in plan.entries:
+            if entry.new is not None and entry.old is None:
+                self._add(entry)
+        for one in plan.in_place:
+            self._put(one.path, one.new, one.inode)
+        # Before the folders get their modes: some let nobody in any more.
+        paths = [one.path for one in plan.entries] + [one.path for one in plan.in_place]
+        seen = [self._see(path) for path in paths]
+        self._finish([(one.path, one.new) for one in plan.folders])
+        return seen
+
+    def backward(self) -> None:
+        """Take back everything that is done. Raises as `forward` does."""
+        plan = self._plan
+        self._open_up()
+        for entry in plan.entries:
+            if entry.new is not None:
+                self._take_away(entry)
+        self._remove_folders([one.path for one in plan.folders if one.old is None])
+        self._make_folders([one.path for one in plan.folders if one.new is None])
+        for entry in plan.entries:
+            if entry.old is not None:
+                self._give_back(entry)
+        for one in plan.in_place:
+            self._put(one.path, one.old, one.inode)
+        self._finish([(one.path, one.old) for one in plan.folders])
+
+    def sync(self) -> None:
+        """Make all of it durable: one call for each file system."""
+        devices: set[int] = set()
+        for fd in self._stages:
+            if fd is not None and (device := os.fstat(fd).st_dev) not in devices:
+                devices.add(device)
+                sync_file_system(fd)
+
+    # Forwards.
+
+    def _put_aside(self, entry: Entry) -> None:
+        """Keep the old file in the stage; put the new one, or nothing, in its place."""
+        state = self._real.lstat(entry.path)
+        kept = self._kept(entry)
+        if state is not None and state.st_ino == entry.new:
+            return
+        if state is None:
+            if kept is None:
+                raise Conflict({entry.path: "it has been deleted meanwhile"})
+        elif state.st_ino != entry.old:
+            if entry.new is None and kept is not None and stat.S_ISDIR(state.st_mode):
+                return  # the folder that takes its place
+            raise Conflict({entry.path: "it has been replaced meanwhile"})
+        elif kept is None:
+            if state.st_nlink == 1 and state.st_ctime_ns != entry.old_changed_ns:
+                raise Conflict({entry.path: "it has been changed meanwhile"})
+            if entry.new is None or not self._link_aside(entry):
+                self._rename(entry, out=True, name=f"o{entry.number}")
+                state = None
+        at, name = self._real.at(entry.path)
+        if entry.new is not None:
+            self._rename(entry, out=False, name=f"n{entry.number}")
+        elif state is not None:
+            os.unlink(name, dir_fd=at)
+
+    def _link_aside(self, entry: Entry) -> bool:
+        at, name = self._real.at(entry.path)
+        stage, old = self._staged(entry, "o")
+        try:
+            os.link(name, old, src_dir_fd=at, dst_dir_fd=stage, follow_symlinks=False)
+        except OSError as error:
+            if error.errno in _NO_HARD_LINK:
+                return False
+            raise
+        return True
+
+    def _add(self, entry: Entry) -> None:
+        """Put a new file where nothing is, and only there."""
+        at, name = self._real.at(entry.path)
+        stage, new = self._staged(entry, "n")
+        try:
+            # A rename would overwrite what came into being a moment ago; a link fails instead.
+            os.link(new, name, src_dir_fd=stage, dst_dir_fd=at, follow_symlinks=False)
+        except OSError as error:
+            state = self._real.lstat(entry.path)
+            if state is not None:
+                if state.st_ino != entry.new:
+                    raise Conflict({entry.path: "it has been made meanwhile"}) from None
+            elif error.errno in _NO_HARD_LINK:
+                os.rename(new, name, src_dir_fd=stage, dst_dir_fd=at)
+                return
+            else:
+                raise
+        with suppress(FileNotFoundError):
+            os.unlink(new, dir_fd=stage)
+
+    # Backwards.
+
+    def _take_away(self, entry: Entry) -> None:
+        """Put the old file, or nothing, in the place of the new one."""
+        state = self._real.lstat(entry.path)
+        if state is None or state.st_ino == entry.old:
+            return
+        if state.st_ino != entry.new:
+            raise Conflict({entry.path: "it has been replaced since"})
+        if entry.old is not None and self._kept(entry) is not None:
+            self._rename(entry, out=False, name=f"o{entry.number}")
+        else:
+            at, name = self._real.at(entry.path)
+            os.unlink(name, dir_fd=at)
+
+    def _give_back(self, entry: Entry) -> None:
+        state = self._real.lstat(entry.path)
+        if state is None:
+            self._rename(entry, out=False, name=f"o{entry.number}")
+        elif state.st_ino != entry.old:
+            raise Conflict({entry.path: "something new is in its place"})
+
+    # Both ways.
+
+    def _put(self, path: str, wanted: Meta, inode: int) -> None:
+        state = self._real.lstat(path)
+        if state is None or state.st_ino != inode:
+            raise Conflict({path: "it has been replaced meanwhile"})
+        put(*self._real.at(path), wanted)
+
+    def _remove_folders(self, paths: list[str]) -> None:
+        for path in reversed(paths):
+            state = self._real.lstat(path)
+            if state is None or not stat.S_ISDIR(state.st_mode):
+                continue
+            at, name = self._real.at(path)
+            try:
+                os.rmdir(name, dir_fd=at)
+            except OSError as error:
+                if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+                    raise Conflict({path: "something new lies in it"}) from None
+                raise
+        self._real.forget()
+
+    def _make_folders(self, paths: list[str]) -> None:
+        for path in paths:
+            at, name = self._real.at(path)
+            try:
+                os.mkdir(name, 0o700, dir_fd=at)
+            except FileExistsError:
+                state = self._real.lstat(path)
+                if state is None or not stat.S_ISDIR(state.st_mode):
+                    raise Conflict({path: "something new is in its place"}) from None
+
+    def _open_up(self) -> None:
+        """Let the owner change folders whose mode forbids it; `_finish` sets the mode asked for."""
+        if hasattr(os, "geteuid") and os.geteuid() == 0:
+            return
+        for one in self._plan.folders:
+            state = self._real.lstat(one.path)
+            if state is None or not stat.S_ISDIR(state.st_mode):
+                continue
+            if state.st_mode & stat.S_IRWXU != stat.S_IRWXU:
+                before = one.old or one.new
+                if before is not None:
+                    open_ = before._replace(
+                        mode=stat.S_IMODE(state.st_mode) | stat.S_IRWXU,
+                        modified_ns=state.st_mtime_ns,
+                    )
+                    with suppress(PermissionError):  # not ours; the steps will say if it matters
+                        put(*self._real.at(one.path), open_)
+
+    def _finish(self, folders: list[tuple[str, Meta | None]]) -> None:
+        for path, wanted in reversed(folders):
+            if wanted is not None:
+                put(*self._real.at(path), wanted)
+        self._real.forget()
+
+    def _rename(self, entry: Entry, *, out: bool, name: str) -> None:
+        at, real = self._real.at(entry.path)
+        stage, staged = self._staged(entry, name[0])
+        if out:
+            os.rename(real, staged, src_dir_fd=at, dst_dir_fd=stage)
+        else:
+            os.replace(staged, real, src_dir_fd=stage, dst_dir_fd=at)
+
+    def _kept(self, entry: Entry) -> os.stat_result | None:
+        stage, name = self._staged(entry, "o")
+        try:
+            return os.stat(name, dir_fd=stage, follow_symlinks=False)
+        except FileNotFoundError:
+            return None
+
+    def _see(self, path: str) -> Seen:
+        state = self._real.lstat(path)
+        return Seen(path, state and state.st_ino, state and state.st_ctime_ns)
+
+    def _staged(self, entry: Entry, letter: str) -> tuple[int | None, str]:
+        name = f"{letter}{entry.number}"
+        stage = self._stages[entry.stage]
+        return stage, name if stage is not None else f"{self._plan.stages[entry.stage].path}/{name}"

@@ -43,14 +43,14 @@ def masked(text: str, action: Action | None = None) -> str:
 
     The action allows more: commit ids in what git prints, what `date` prints, `mktemp` templates.
     Of texts longer than two windows (`text.WINDOW`) only the first and the last are masked. A `⟦`
-    of the text's own is doubled, so no text passes for a mask.
+    of the text's own becomes `〚`, so no text passes for a mask.
     """
     if len(text) > 2 * WINDOW:
         head, tail = text.find("\n", WINDOW), text.rfind("\n", 0, -WINDOW)
         if 0 <= head < tail:
             parts = (masked(text[:head], action), text[head:tail], masked(text[tail:], action))
             return "".join(parts)
-    return _Masking(action).of(text.replace("⟦", "⟦⟦"))
+    return _Masking(action).of(text.replace("⟦", "〚"))
 
 
 def action_text(action: Action | None) -> str:

@@ -66,13 +66,13 @@ def fidelity(
     agreement = predicted.is_error == happened.is_error if known else None
     cap = DISAGREEMENT_CAP if agreement is False else 1.0
     here, there = Reading(predicted.text, action), Reading(happened.text, action)
-    if exact or not left or not right:
-        likeness, found = float(exact), exact
-        marks = Rubric(**dict.fromkeys(Rubric.model_fields, likeness)).capped(cap)
-    else:
+    likeness, found, marks = 0.0, exact, Rubric()
+    if not exact and left and right:
         likeness, found = _compare(here, there, order_of(action))
-        likeness = 1.0 if found else min(likeness, ALMOST)
-        marks = rubric(here, there, action_text(action), likeness).capped(cap)
+        likeness = min(likeness, ALMOST)
+        marks = rubric(here, there, action_text(action), likeness)
+    if found:
+        likeness, marks = 1.0, Rubric(**dict.fromkeys(Rubric.model_fields, 1.0))
     return Fidelity(
         score=min(cap, likeness),
         exact=exact,
@@ -81,7 +81,7 @@ def fidelity(
         exact_after_masking=found,
         kind=kind_of(here, there),
         likeness=likeness,
-        rubric=marks,
+        rubric=marks.capped(cap),
     )
 
 

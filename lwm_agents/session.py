@@ -6,7 +6,7 @@ import asyncio
 import os
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from types import TracebackType
@@ -22,14 +22,18 @@ from lwm_agents.gate.approvals import Approver, NoApprover
 from lwm_agents.places.place import RealPlace
 from lwm_agents.places.sqlite import database_path
 from lwm_agents.prompts.catalog import Prompts
+from lwm_agents.rehearsed import Rehearsed, own, session_folder
 from lwm_agents.shadow import Shadow
 from lwm_agents.store import SessionRecord, Store
 from lwm_agents.tools.base import Tool, builtin_tools
 from lwm_agents.tools.functions import FunctionTool, tool_from
 from lwm_agents.values import Action, Json, Mode, Observation, ToolSpec, Trajectory
 from lwm_agents.worlds.base import World
+from lwm_agents.worlds.cascade import Cascade
 from lwm_agents.worlds.language import LanguageWorld
 from lwm_agents.worlds.real import RealWorld
+from lwm_agents.worlds.recall import RecallWorld
+from lwm_agents.worlds.rehearsal import RehearsalWorld
 
 
 class Session:
@@ -47,6 +51,7 @@ class Session:
         self._stack = AsyncExitStack()
         self._turn = asyncio.Lock()
         self._shadow: Shadow | None = None
+        self.rehearsed: Rehearsed | None = None
         self._ended = False
         now = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
         self.id = f"{now}-{secrets.token_hex(4)}"
@@ -67,14 +72,17 @@ class Session:
         task: str = "",
         seed: int | None = None,
         prompts: str | Path | None = None,
+        rehearsal: bool | None = None,
     ) -> Self:
         """Prepare a session; `async with` begins it.
 
         `mode` says what happens to an action (`lwm_agents.values.Mode`). `tools` adds Python
         functions, LangChain tools or `ToolSpec`s to the built-in ones. `approver` is asked in
-        gated mode; without one the answer is no. `world` takes the place of the language world.
-        What is not given comes from the config files, and the mode is
-        dry-run where they do not say.
+        gated mode; without one the answer is no. `world` takes the place of all worlds that
+        predict. `rehearsal` says whether files, shell and SQLite are predicted by running them in a
+        throw-away copy; where it is not said, they are, but in compare mode, where the real call
+        must not wait. What is not given comes from the config files, and the mode is dry-run where
+        they do not say.
 
         Raises Misuse where an option makes no sense; beginning it raises Misuse, EngineError or
         StoreError.
@@ -161,6 +169,7 @@ class Session:
         task: str,
         seed: int | None,
         prompts: str | Path | None,
+        rehearsal: bool | None,
     ) -> Shadow:
         folder = Path(root).expanduser().resolve()
         if not folder.is_dir():
@@ -201,13 +210,21 @@ class Session:
         )
         for spec in specs:
             log.pin(spec, session=self.id)
-        if world is None and model is not None:
-            world = LanguageWorld(
-                model,
-                seed=(config.seed or 0) if seed is None else seed,
-                prompts=_prompts(prompts or config.prompts),
-                max_tokens=config.max_tokens,
-            )
+        rehearsed = None
+        if rehearsal is None:
+            rehearsal = mode in {"dry-run", "gated"}
+        if world is None and rehearsal and mode != "live":
+            rehearsed = self._rehearsal(mode, folder, database, known, log, real)
+        if world is None:
+            language = None
+            if model is not None:
+                language = LanguageWorld(
+                    model,
+                    seed=(config.seed or 0) if seed is None else seed,
+                    prompts=_prompts(prompts or config.prompts),
+                    max_tokens=config.max_tokens,
+                )
+            world = Cascade(rehearsed, RecallWorld(), language)
         return Shadow(
             mode=mode,
             root=str(folder),
@@ -218,8 +235,29 @@ class Session:
             store=log,
             predictor=world,
             real=real,
+            rehearsal=rehearsed,
             meter=model,
         )
+
+    def _rehearsal(
+        self,
+        mode: Mode,
+        root: Path,
+        database: str | None,
+        known: Mapping[str, Tool],
+        log: Store,
+        real: RealWorld | None,
+    ) -> RehearsalWorld:
+        """Return the world that runs our own tools in a copy; in a dry run it is kept."""
+        self.rehearsed = Rehearsed(str(root), database, session_folder(log, self.id), own(log))
+        world = RehearsalWorld(
+            {name: tool for name, tool in known.items() if not isinstance(tool, FunctionTool)},
+            self.rehearsed,
+            fresh=mode != "dry-run",
+            cwd=None if real is None else lambda: real.place.cwd,
+        )
+        self._stack.callback(world.close)
+        return world
 
     def _engine(self, engine: str | Engine | None, config: Config) -> MeteredEngine | None:
         chosen = engine or config.engine

@@ -17,13 +17,16 @@ from lwm_agents.engines.metered import MeteredEngine
 from lwm_agents.errors import Misuse, PromiseError
 from lwm_agents.gate.approvals import Approval, ApprovalRequest, Approver, matches
 from lwm_agents.gate.caps import Spent
+from lwm_agents.gate.effects import FILE_TOOLS
 from lwm_agents.gate.gate import Gate, Verdict
+from lwm_agents.places.threads import in_thread
 from lwm_agents.scores import fidelity
 from lwm_agents.store import Store
 from lwm_agents.tools.base import Tool, argument_errors
 from lwm_agents.values import Action, Mode, Observation, ToolSpec, Trajectory, Transition
 from lwm_agents.worlds.base import World
 from lwm_agents.worlds.real import RealWorld
+from lwm_agents.worlds.rehearsal import RehearsalWorld
 
 log = logging.getLogger(__name__)
 
@@ -33,6 +36,7 @@ NO_ENGINE = (
     "Name one with --engine or LWM_ENGINE, or get one with "
     "`lwm model pull Qwen/Qwen2.5-Coder-0.5B-Instruct-GGUF`"
 )
+NEEDS_ENGINE = NO_ENGINE.removeprefix("unanswered: ")
 APPROVAL_SECONDS = 300.0
 """How long after it was asked for an approval may be used."""
 
@@ -64,7 +68,9 @@ class Shadow:
 
     `tools` are those that can run, by name; a tool in the trajectory that is not among them can be
     predicted only. `predictor` is the world that answers without executing, None where there is
-    none; `meter` tells what it cost in tokens. `real` is None in a dry run, always.
+    none; `meter` tells what it cost in tokens. `rehearsal` is the part of it that runs tools in a
+    copy; in the real modes it answers reads, and shows what an approval would change. `real` is
+    None in a dry run, always.
     """
 
     def __init__(
@@ -79,6 +85,7 @@ class Shadow:
         store: Store,
         predictor: World | None,
         real: RealWorld | None,
+        rehearsal: RehearsalWorld | None = None,
         meter: MeteredEngine | None = None,
     ) -> None:
         if (real is None) != (mode == "dry-run"):
@@ -92,6 +99,7 @@ class Shadow:
         self._store = store
         self._predictor = predictor
         self._real = real
+        self._rehearsal = rehearsal
         self._meter = meter
         self._spent = Spent()
 
@@ -145,17 +153,44 @@ class Shadow:
 
     async def _answer(self, call: Call, real: RealWorld | None) -> Outcome:
         if real is None:
-            seen = await self._predict(call)
-            no_answer = NO_ENGINE if self._predictor is None else NO_WORLD
-            return Outcome(seen or _unanswered(no_answer))
+            return Outcome(await self._predict(call) or self._no_answer())
         if call.action.tool not in self._tools:
             text = f"{call.action.tool} is known by its spec only, so it can't be executed"
             return Outcome(_unanswered(text))
-        if call.verdict.decision.answer == "ask":
+        decision = call.verdict.decision
+        if decision.answer == "ask":
             return await self._ask_and_execute(call, real)
+        if self.mode == "gated" and call.verdict.effect == "read":
+            if call.action.tool in FILE_TOOLS:
+                return await self._execute(call, real)
+            seen = await self._read(call, real)
+            if seen is not None:
+                return Outcome(seen)
+            if decision.rule is None:  # nobody but the mode allowed it, and it meant from a copy
+                return await self._ask_and_execute(call, real)
         if self.mode == "compare":
             return await self._execute_and_predict(call, real)
         return await self._execute(call, real)
+
+    async def _read(self, call: Call, real: RealWorld) -> Observation | None:
+        """Answer what only reads from a fresh copy: it may write all the same.
+
+        A command moves the working directory for real.
+        """
+        if self._rehearsal is None:
+            return None
+        seen = await self._rehearsal.step(_own(call.action), self.trajectory)
+        if seen is not None and self._rehearsal.copy is not None:
+            real.place.cwd = self._rehearsal.copy.cwd
+        await self._rehearsal.forget()
+        return seen
+
+    def _no_answer(self) -> Observation:
+        text = NO_ENGINE if self._meter is None else NO_WORLD
+        reason = None if self._rehearsal is None else self._rehearsal.reason
+        if reason is not None:
+            text = f"unanswered: {reason}; {text.removeprefix('unanswered: ')}"
+        return _unanswered(text)
 
     async def _predict(self, call: Call) -> Observation | None:
         if self._predictor is None:
@@ -174,7 +209,14 @@ class Shadow:
             return None
 
     async def _execute_and_predict(self, call: Call, real: RealWorld) -> Outcome:
-        """Predict while the real call runs; neither sees the other, and neither can stop it."""
+        """Predict while the real call runs; neither sees the other, and neither can stop it.
+
+        Where a copy predicts, the real call waits: the files under a copy must not change.
+        """
+        if self._rehearsal is not None:
+            prediction = await self._predict_or_not(call)
+            await self._rehearsal.forget()
+            return replace(await self._execute(call, real), prediction=prediction)
         predicting = asyncio.ensure_future(self._predict_or_not(call))
         try:
             outcome = await self._execute(call, real)
@@ -185,11 +227,15 @@ class Shadow:
 
     async def _ask_and_execute(self, call: Call, real: RealWorld) -> Outcome:
         prediction = await self._predict_or_not(call)
+        difference = await self._foreseen(prediction)
         expires_at = time.time() + APPROVAL_SECONDS
-        asked = self._request(call, real, expires_at, prediction)
+        asked = self._request(call, real, expires_at, prediction, difference)
         clock = time.perf_counter()
         approval = await self._approver.decide(asked)
         seconds = time.perf_counter() - clock
+        moved = None if approval is None or difference is None else await self._moved()
+        if self._rehearsal is not None:
+            await self._rehearsal.forget()
         if approval is None:
             text = f"not executed: nobody approved it ({call.verdict.decision.reason})"
             return Outcome(_unanswered(text), prediction, asked_seconds=seconds)
@@ -197,8 +243,25 @@ class Shadow:
         if not matches(approval, self._request(call, real, expires_at), time.time()):
             text = "not executed: the approval is of another call, or has expired"
             return Outcome(_unanswered(text), prediction, asked_seconds=seconds)
+        if moved:
+            text = f"not executed: what was shown is no longer what would change: {moved}"
+            return Outcome(_unanswered(text), prediction, asked_seconds=seconds)
         outcome = await self._execute(call, real, approval)
         return replace(outcome, prediction=prediction, asked_seconds=seconds)
+
+    async def _foreseen(self, prediction: Observation | None) -> str | None:
+        """Return what the call would change, where it was rehearsed."""
+        if self._rehearsal is None or prediction is None or prediction.source != "rehearsed":
+            return None
+        changes = await in_thread(self._rehearsal.rehearsed.diff)
+        return changes.render()
+
+    async def _moved(self) -> str | None:
+        """Return what changed for real since the call was rehearsed, where it matters; or None."""
+        if self._rehearsal is None:
+            return None
+        found = await in_thread(self._rehearsal.rehearsed.conflicts)
+        return "; ".join(f"{path}: {why}" for path, why in found.items()) or None
 
     def _request(
         self,
@@ -206,6 +269,7 @@ class Shadow:
         real: RealWorld,
         expires_at: float,
         prediction: Observation | None = None,
+        difference: str | None = None,
     ) -> ApprovalRequest:
         return ApprovalRequest(
             tool=call.action.tool,
@@ -217,6 +281,7 @@ class Shadow:
             session=self.trajectory.session,
             expires_at=expires_at,
             prediction=prediction,
+            difference=difference,
         )
 
     async def _execute(
@@ -239,6 +304,11 @@ class Shadow:
         if seen is None:
             raise PromiseError(f"the real world can't run {call.action.tool}")
         return Outcome(seen, started_id=started_id)
+
+
+def lacks_engine(text: str) -> bool:
+    """Say whether an observation is unanswered for want of a language model."""
+    return text.endswith(NEEDS_ENGINE)
 
 
 def _where(call: Call, real: RealWorld) -> str:

@@ -18,7 +18,7 @@ from rich.text import Text
 
 from lwm_agents.digests import readable
 from lwm_agents.errors import LwmError
-from lwm_agents.shadow import NO_ENGINE
+from lwm_agents.shadow import NEEDS_ENGINE
 from lwm_agents.shorten import shorten
 from lwm_agents.values import MODE_IN_WORDS, Action, Mode, Observation, Source, Transition
 
@@ -100,7 +100,7 @@ def call_line(action: Action, limit: int) -> str:
 
 def observation_text(observation: Observation) -> Padding:
     """Return an observation, indented and shortened to what fits a screen."""
-    whole = "no language model is set" if observation.text == NO_ENGINE else observation.text
+    whole = observation.text.replace(NEEDS_ENGINE, "no language model is set")
     text = printable(shorten(whole, SHOWN_CHARACTERS)).rstrip("\n")
     lines = text.split("\n") if text else ["(no output)"]
     if len(lines) > SHOWN_LINES:

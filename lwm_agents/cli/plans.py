@@ -27,7 +27,7 @@ from lwm_agents.gate.approvals import (
 from lwm_agents.gate.terminal import TerminalApprover
 from lwm_agents.plans import Plan, load_plan
 from lwm_agents.session import Session
-from lwm_agents.shadow import NO_ENGINE
+from lwm_agents.shadow import NO_ENGINE, lacks_engine
 from lwm_agents.values import Mode
 
 PlanArgument = Annotated[Path, typer.Argument(help="The plan, a JSON file.", show_default=False)]
@@ -161,7 +161,7 @@ def finish(done: Performance, json: bool) -> None:
         output.print_json(done.document())
     elif done.session:
         output.out.print(f"\nlogged: lwm show {done.session}", soft_wrap=True)
-    if not json and any(step["observation"] == NO_ENGINE for step in done.steps):
+    if not json and any(lacks_engine(step["observation"]) for step in done.steps):
         output.out.print("\n" + NO_ENGINE, soft_wrap=True)
     if done.error is not None:
         output.fail(LwmError(done.error))

@@ -1,0 +1,159 @@
+"""A session's folder: the copy it rehearses in, and what can be done with what changed there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from lwm_agents.changes import journal
+from lwm_agents.changes.change import Changes
+from lwm_agents.changes.checks import conflicts
+from lwm_agents.changes.commit import commit
+from lwm_agents.changes.compare import compare
+from lwm_agents.changes.copied import Copied
+from lwm_agents.changes.diff import diff
+from lwm_agents.changes.overlay import Layer, OverlayCopied
+from lwm_agents.changes.tree import Tree
+from lwm_agents.changes.undo import discard, recover, undo
+from lwm_agents.errors import Misuse
+from lwm_agents.places.copies import Copy, has_copy, open_copy
+from lwm_agents.places.copy import CopyPlace
+from lwm_agents.store import Store
+
+SESSIONS = "sessions"
+"""The folder beside the log that holds one folder for each session that rehearsed something."""
+
+
+class Rehearsed:
+    """What one session rehearsed: kept in `folder`, until it is discarded.
+
+    `own` are files of ours that nobody inside a copy shall see. All methods block.
+    """
+
+    def __init__(
+        self, root: str, database: str | None, folder: Path, own: Sequence[Path] = ()
+    ) -> None:
+        self._root = root
+        self._database = database
+        self._own = tuple(own)
+        self.folder = folder
+        self.copy: Copy | None = None
+        self._running: Callable[[], None] | None = None
+
+    @classmethod
+    def of(cls, store: Store, session: str) -> Rehearsed:
+        """Return what a logged session rehearsed. Raises Misuse where it rehearsed nothing."""
+        record = store.session(session)
+        found = cls(record.root or ".", record.database, session_folder(store, session), own(store))
+        if not has_copy(found.folder):
+            raise Misuse(f"session {session} has no changes: nothing was rehearsed, or discarded")
+        return found
+
+    def begin(self) -> Copy:
+        """Open the copy; it goes on from what is in the folder. Raises as `open_copy` does."""
+        if self.copy is None:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            running = journal.running(str(self.folder))
+            try:
+                self.copy = open_copy(self._root, self._database, self.folder, own=self._own)
+            except BaseException:
+                running.release()
+                raise
+            self._running = running.release
+        return self.copy
+
+    def close(self) -> None:
+        """End what runs in the copy. Where nothing was changed the folder goes."""
+        copy, running = self.copy, self._running
+        self.copy = self._running = None
+        if copy is None:
+            return
+        with _seen(copy) as copied:
+            changed = next(copied.touched(), None) is not None
+        copy.close()
+        if running is not None:
+            running()
+        if not changed and journal.read(str(self.folder)) is None:
+            self.discard()
+
+    def diff(self) -> Changes:
+        """Return what the session would change for real."""
+        with self._copied() as copied:
+            return diff(copied)
+
+    def conflicts(self) -> dict[str, str]:
+        """Return which paths that it would change are no longer what they were, and why."""
+        real = Tree()
+        try:
+            with self._copied() as copied:
+                return conflicts(compare(copied, real), copied, real)
+        finally:
+            real.close()
+
+    def commit(self, changes: Changes, *, elsewhere: Sequence[str] = ()) -> list[str]:
+        """Make what was shown real; see `lwm_agents.changes.commit`."""
+        with self._copied() as copied:
+            return commit(copied, changes, folder=str(self.folder), elsewhere=elsewhere)
+
+    def undo(self) -> list[str]:
+        """Give back what was before the commit; see `lwm_agents.changes.undo`."""
+        return undo(str(self.folder))
+
+    def recover(self) -> str | None:
+        """Finish or undo a commit that a crash cut short; None where none was."""
+        return recover(str(self.folder)) if self.folder.is_dir() else None
+
+    def discard(self) -> None:
+        """Throw away what was rehearsed, and what was kept for an undo."""
+        discard(str(self.folder))
+
+    @contextmanager
+    def _copied(self) -> Iterator[Copied]:
+        was_open = self.copy is not None
+        copy = self.begin()
+        try:
+            with _seen(copy) as copied:
+                yield copied
+        finally:
+            if not was_open:
+                self._end(copy)
+
+    def _end(self, copy: Copy) -> None:
+        copy.close()
+        if self._running is not None:
+            self._running()
+        self.copy = self._running = None
+
+
+def session_folder(store: Store, session: str) -> Path:
+    """Return where a session's copy lies: beside the log. Raises Misuse for a log in memory."""
+    if store.path is None:
+        raise Misuse("a log in memory has no folder for a rehearsal; name a file")
+    return store.path.absolute().parent / SESSIONS / session
+
+
+def own(store: Store) -> list[Path]:
+    """Return the files of ours that nobody inside a copy shall see."""
+    if store.path is None:
+        return []
+    path = store.path.absolute()
+    return [
+        *(path.with_name(path.name + end) for end in ("", "-wal", "-shm", "-journal")),
+        path.parent / SESSIONS,
+    ]
+
+
+@contextmanager
+def _seen(copy: Copy) -> Iterator[Copied]:
+    """Give a copy as diff and commit see it."""
+    if not isinstance(copy, CopyPlace):
+        yield copy
+        return
+    assert copy.root_fd is not None
+    layers = [Layer(path, upper) for path, upper in copy.layers.items()]
+    copied = OverlayCopied(copy.root, copy.database, copy.began_ns, copy.root_fd, layers)
+    try:
+        yield copied
+    finally:
+        copied.close()

@@ -65,15 +65,13 @@ class Rehearsed:
 
     def close(self) -> None:
         """End what runs in the copy. Where nothing was changed the folder goes."""
-        copy, running = self.copy, self._running
-        self.copy = self._running = None
-        if copy is None:
+        if self.copy is None:
             return
-        with _seen(copy) as copied:
-            changed = next(copied.touched(), None) is not None
-        copy.close()
-        if running is not None:
-            running()
+        try:
+            with _seen(self.copy) as copied:
+                changed = next(copied.touched(), None) is not None
+        finally:
+            self.end()
         if not changed and journal.read(str(self.folder)) is None:
             self.discard()
 
@@ -117,13 +115,16 @@ class Rehearsed:
                 yield copied
         finally:
             if not was_open:
-                self._end(copy)
+                self.end()
 
-    def _end(self, copy: Copy) -> None:
-        copy.close()
-        if self._running is not None:
-            self._running()
+    def end(self) -> None:
+        """End what runs in the copy, whatever it changed."""
+        copy, running = self.copy, self._running
         self.copy = self._running = None
+        if copy is not None:
+            copy.close()
+        if running is not None:
+            running()
 
 
 def session_folder(store: Store, session: str) -> Path:

@@ -12,15 +12,18 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, get_args
 
+from lwm_agents.changes.change import Changes
+from lwm_agents.committing import Commit
 from lwm_agents.config import Config, load_config
 from lwm_agents.engines import engine_from
 from lwm_agents.engines.base import Engine
 from lwm_agents.engines.metered import MeteredEngine
 from lwm_agents.errors import Misuse
 from lwm_agents.gate import Gate, Policy
-from lwm_agents.gate.approvals import Approver, NoApprover
+from lwm_agents.gate.approvals import Approval, ApprovalRequest, Approver, NoApprover
 from lwm_agents.places.place import RealPlace
 from lwm_agents.places.sqlite import database_path
+from lwm_agents.places.threads import in_thread
 from lwm_agents.prompts.catalog import Prompts
 from lwm_agents.rehearsed import Rehearsed, own, session_folder
 from lwm_agents.shadow import Shadow
@@ -52,6 +55,7 @@ class Session:
         self._turn = asyncio.Lock()
         self._shadow: Shadow | None = None
         self.rehearsed: Rehearsed | None = None
+        self._commit: Commit | None = None
         self._ended = False
         now = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
         self.id = f"{now}-{secrets.token_hex(4)}"
@@ -149,6 +153,45 @@ class Session:
                 raise Misuse(f"session {self.id} has ended; open another one")
             return await self._begun.step(action)
 
+    def diff(self) -> Changes:
+        """Return what this dry run would change for real. Raises Misuse in other modes."""
+        return self._kept.diff()
+
+    def commit_request(self, *, elsewhere: Sequence[str] = ()) -> ApprovalRequest:
+        """Return what must be approved for `commit`: the changes as they are now."""
+        self._commit = Commit(self._log, self.id, self._kept, self.diff(), elsewhere=elsewhere)
+        return self._commit.request
+
+    async def commit(self, approval: Approval | Approver | None = None) -> list[str]:
+        """Make the changes real that `commit_request` asked for; return the absolute paths.
+
+        `approval` is a yes to that request, or who can be asked; without either it is whoever the
+        session was opened with. Raises as `lwm_agents.committing.Commit.perform` does.
+        """
+        async with self._turn:
+            if self._commit is None:
+                self.commit_request()
+            work, self._commit = self._commit, None
+            assert work is not None
+            return await work.perform(approval or self._options["approver"])
+
+    async def undo(self) -> list[str]:
+        """Give back what was before the commit; return the absolute paths."""
+        async with self._turn:
+            return await in_thread(self._kept.undo)
+
+    async def discard(self) -> None:
+        """Throw away what was rehearsed so far; the next call begins anew from what is real."""
+        async with self._turn:
+            await in_thread(self._kept.end)
+            await in_thread(self._kept.discard)
+
+    @property
+    def _kept(self) -> Rehearsed:
+        if self._begun.mode != "dry-run" or self.rehearsed is None:
+            raise Misuse(f"a session in {self.mode} mode keeps no changes; a dry run does")
+        return self.rehearsed
+
     @property
     def _begun(self) -> Shadow:
         if self._shadow is None:
@@ -197,7 +240,7 @@ class Session:
         if mode != "dry-run":
             real = RealWorld(known, RealPlace(folder, database, mode))
             self._stack.callback(real.place.close)
-        log = self._store(store, config)
+        log = self._log = self._store(store, config)
         log.create_session(
             SessionRecord(
                 id=self.id,

@@ -26,12 +26,14 @@ TOP = ("cli", "graphs", "mcp_server", "training")
 RANKS = dict.fromkeys(TOP, 4) | {
     "session": 3,
     "shadow": 3,
+    "committing": 3,
     "sync": 3,
     "evaluation": 3,
     "worlds": 2,
     **dict.fromkeys(
         ("engines", "tools", "places", "prompts", "store", "gate", "config", "changes"), 1
     ),
+    "confidence": 1,
 }
 """How high a part stands: it imports only what stands lower, or beside it without going round in
 circles. What is not named stands lowest, at 0: values, errors and what needs only them."""

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from lwm_agents.cli import demo, doctor, evaluate, log, models, plans
+from lwm_agents.cli import changes, confidence, demo, doctor, evaluate, log, models, plans
 
 app = typer.Typer(
     name="lwm",
@@ -37,6 +37,10 @@ def _options(
 app.command("demo")(demo.demo)
 app.command("dry-run")(plans.dry_run)
 app.command("run")(plans.run)
+app.command("diff")(changes.diff)
+app.command("commit")(changes.commit)
+app.command("discard")(changes.discard)
+app.command("undo")(changes.undo)
 app.add_typer(log.sessions, name="sessions")
 app.command("show")(log.show)
 app.command("search")(log.search)
@@ -44,5 +48,7 @@ app.command("replay")(evaluate.replay)
 app.command("import")(log.import_)
 app.command("export")(log.export)
 app.command("fidelity")(evaluate.fidelity)
+app.command("calibrate")(confidence.calibrate)
+app.command("drift")(confidence.drift)
 app.add_typer(models.models, name="model")
 app.command("doctor")(doctor.doctor)

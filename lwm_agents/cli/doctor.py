@@ -29,7 +29,7 @@ State = Literal["ok", "missing", "broken"]
 """ok: works. missing: not there, and something is less useful for it. broken: to be put right."""
 
 SIGNS: dict[State, str] = {"ok": "✓ ok", "missing": "– missing", "broken": "✗ broken"}
-EXTRAS = {"langchain": "graphs"}
+EXTRAS = {"langchain": "graphs", "sklearn": "calibration"}
 
 
 @dataclass(frozen=True)

@@ -98,7 +98,7 @@ def run(
         mode,
         engine=engine,
         policy=policy,
-        approver=_approver(yes, allow or []),
+        approver=approver_of(yes, allow or []),
         prompts=prompts,
         seed=seed,
         store=store,
@@ -108,7 +108,8 @@ def run(
     finish(done, json)
 
 
-def _approver(yes: bool, allow: Sequence[AllowedEffect]) -> Approver:
+def approver_of(yes: bool, allow: Sequence[AllowedEffect]) -> Approver:
+    """Return who says yes: --yes to what it may, else whoever sits at the terminal."""
     if allow and not yes:
         raise Misuse("--allow widens --yes: give both, or neither to be asked at the terminal")
     if yes:

@@ -17,7 +17,13 @@ CHANGED = "it has changed since the session began"
 def conflicts(chosen: list[Difference], copied: Copied, real: Tree) -> dict[str, str]:
     """Return every path that can't be committed, and why."""
     found: dict[str, str] = {}
-    made = {one.path for one in chosen if one.old is None}
+    made = {
+        one.path
+        for one in chosen
+        if one.new is not None
+        and stat.S_ISDIR(one.new.st_mode)
+        and not (one.old is not None and stat.S_ISDIR(one.old.st_mode))
+    }
     parents: dict[str, str | None] = {}
     for one in chosen:
         why = _own(one, copied)

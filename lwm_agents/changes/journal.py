@@ -94,7 +94,7 @@ class Stage(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """How a path was left: inode and ctime, or None for nothing there."""
+    """How a path was left: inode and ctime, or None for no file there."""
 
     path: str
     inode: int | None

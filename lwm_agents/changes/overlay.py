@@ -13,6 +13,7 @@ import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from typing import Any, cast
 
 from lwm_agents.changes.tree import (
     DIRECTORY,
@@ -55,19 +56,38 @@ class OverlayCopied:
         self._layers = sorted(layers, key=lambda layer: layer.path)
         self._merged = Tree(root_fd)
         self._real = Tree()
+        self._uppers = {layer.path: _upper_tree(layer.upper) for layer in self._layers}
+        self._one_file: dict[tuple[int, int], tuple[int, int]] = {}
 
     def close(self) -> None:
         """Give back the descriptors. May be called more than once."""
-        self._merged.close()
-        self._real.close()
+        for tree in (self._merged, self._real, *self._uppers.values()):
+            tree.close()
 
     def lstat(self, path: str) -> os.stat_result | None:
         """Return the state of a path in the copy. None: it is not there."""
         try:
-            return self._merged.lstat(path)
+            state = self._merged.lstat(path)
         except PermissionError:
             with self._upper(path) as (upper, inner):
                 return upper.lstat(inner)
+        if state is not None and state.st_nlink > 1 and stat.S_ISREG(state.st_mode):
+            return self._as_one_file(path, state)
+        return state
+
+    def _as_one_file(self, path: str, state: os.stat_result) -> os.stat_result:
+        """Give all names of one file one inode: without an index overlayfs shows several."""
+        layer = self._layer(path)
+        if layer is None:
+            return state
+        upper = self._uppers[layer.path].lstat(_inner(path, layer.path))
+        if upper is None:
+            return state
+        device, inode = self._one_file.setdefault(
+            (upper.st_dev, upper.st_ino), (state.st_dev, state.st_ino)
+        )
+        values, named = cast(tuple[Any, Any], state.__reduce__()[1])
+        return os.stat_result((values[0], inode, device, *values[3:]), named)
 
     def open(self, path: str) -> int:
         """Open a regular file of the copy for reading; the caller closes the descriptor."""
@@ -98,13 +118,8 @@ class OverlayCopied:
         shared: dict[tuple[int, int], set[str]] = {}
         mounts = {layer.path for layer in self._layers}
         for layer in self._layers:
-            top = os.open(layer.upper, WALK)
-            upper = Tree(top)
-            os.close(top)
-            try:
-                yield from self._below(layer.path, upper, mounts - {layer.path}, shared)
-            finally:
-                upper.close()
+            upper = self._uppers[layer.path]
+            yield from self._below(layer.path, upper, mounts - {layer.path}, shared)
         yield from self._other_names(shared)
 
     def _below(
@@ -127,15 +142,11 @@ class OverlayCopied:
         self, upper: Tree, base: str, path: str, shared: dict[tuple[int, int], set[str]]
     ) -> dict[str, bool]:
         """Return the names in an upper folder; True: its own upper folder says what is below."""
-        inner = "/" + path[len(base) :].lstrip("/")
+        inner = _inner(path, base)
         below: dict[str, bool] = {}
-        try:
-            names = upper.names(inner)
-        except PermissionError:
-            with _opened(upper, inner):
-                names = upper.names(inner)
-        for name in names:
-            state = upper.lstat(join(inner, name))
+        with _opened(upper, inner):
+            states = {name: upper.lstat(join(inner, name)) for name in upper.names(inner)}
+        for name, state in states.items():
             if state is None:
                 continue
             child = join(path, name)
@@ -148,7 +159,7 @@ class OverlayCopied:
 
     def _names_of_both(self, path: str, real: os.stat_result | None) -> set[str]:
         names: set[str] = set()
-        merged = self._merged.lstat(path)
+        merged = self.lstat(path)
         if merged and stat.S_ISDIR(merged.st_mode):
             try:
                 names.update(self._merged.names(path))
@@ -168,24 +179,25 @@ class OverlayCopied:
         the same. The rights to the folders above are given while this lasts, in the copy only,
         and the merged view would not notice: it remembers them.
         """
-        layer = max(
-            (one for one in self._layers if is_below(path, one.path)),
-            key=lambda one: len(one.path),
-            default=None,
-        )
+        layer = self._layer(path)
         if layer is None:
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
-        inner = "/" + path[len(layer.path) :].lstrip("/")
+        inner = _inner(path, layer.path)
+        upper = self._uppers[layer.path]
         with ExitStack() as stack:
-            top = os.open(layer.upper, WALK)
-            upper = Tree(top)
-            os.close(top)
-            stack.callback(upper.close)
             above = ""
             for name in inner.split("/")[1:-1]:
                 above = f"{above}/{name}"
                 stack.enter_context(_opened(upper, above))
             yield upper, inner
+
+    def _layer(self, path: str) -> Layer | None:
+        """Return the overlay a path lies in: the innermost one."""
+        return max(
+            (one for one in self._layers if is_below(path, one.path)),
+            key=lambda one: len(one.path),
+            default=None,
+        )
 
     def _other_names(self, shared: dict[tuple[int, int], set[str]]) -> Iterator[str]:
         """Yield the names under the root that share a changed file by a hard link.
@@ -205,6 +217,19 @@ class OverlayCopied:
             real = self._real.lstat(path)
             if real and path not in wanted.get((real.st_dev, real.st_ino), {path}):
                 yield path
+
+
+def _upper_tree(upper: str) -> Tree:
+    top = os.open(upper, WALK)
+    try:
+        return Tree(top)
+    finally:
+        os.close(top)
+
+
+def _inner(path: str, base: str) -> str:
+    """Return a path as the upper folder of the overlay at `base` has it."""
+    return "/" + path[len(base) :].lstrip("/")
 
 
 def _with_inodes(tree: Tree, top: str, inodes: Iterable[int]) -> Iterator[str]:

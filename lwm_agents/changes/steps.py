@@ -247,7 +247,9 @@ class Steps:
 
     def _see(self, path: str) -> Seen:
         state = self._real.lstat(path)
-        return Seen(path, state and state.st_ino, state and state.st_ctime_ns)
+        if state is None or stat.S_ISDIR(state.st_mode):
+            return Seen(path, None, None)
+        return Seen(path, state.st_ino, state.st_ctime_ns)
 
     def _staged(self, entry: Entry, letter: str) -> tuple[int | None, str]:
         name = f"{letter}{entry.number}"

@@ -46,10 +46,9 @@ def masked(text: str, action: Action | None = None) -> str:
     of the text's own becomes `〚`, so no text passes for a mask.
     """
     if len(text) > 2 * WINDOW:
-        head, tail = text.find("\n", WINDOW), text.rfind("\n", 0, -WINDOW)
-        if 0 <= head < tail:
-            parts = (masked(text[:head], action), text[head:tail], masked(text[tail:], action))
-            return "".join(parts)
+        head = text.rfind("\n", 0, WINDOW) + 1 or WINDOW
+        tail = text.find("\n", len(text) - WINDOW) + 1 or len(text) - WINDOW
+        return masked(text[:head], action) + text[head:tail] + masked(text[tail:], action)
     return _Masking(action).of(text.replace("⟦", "〚"))
 
 

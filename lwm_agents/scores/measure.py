@@ -88,6 +88,8 @@ def fidelity(
 def _compare(left: Reading, right: Reading, order: Order | None) -> tuple[float, bool]:
     """Return how alike two readings are, and whether nothing is left to tell them apart."""
     equal = left.folded == right.folded
+    if right.folded < left.folded:  # of several best alignments, the same one either way
+        left, right = right, left
     # What the kind says both can be read as is there: the asserts tell the type checker.
     match kind_of(left, right):
         case "json" | "rows" as kind:

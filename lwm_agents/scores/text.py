@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import cached_property
 
-PAIR_LIMIT = 50_000
+PAIR_LIMIT = 100_000
 """How many pairs of equal units SequenceMatcher may have to look at, at each of its divisions.
 
-Two English texts of 850 characters have about that many equal pairs of characters.
+Two English texts of 1,200 characters have about that many equal pairs of characters.
 """
 
 WINDOW = 500_000

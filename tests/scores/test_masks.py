@@ -206,7 +206,7 @@ COMMANDS = [
     "sleep 0 & echo $!; wait; echo $$",
     "time sleep 0.01; dd if=/dev/zero of=z bs=1 count=2",
     "cat /proc/sys/kernel/random/uuid; python3 -c 'print(object())'",
-    'python3 -c \'import os; print(os.stat("a").st_size, os.stat("a"), os.getpid())\'',
+    'python3 -c \'import os; print(os.stat("a").st_size, os.stat("a")); print(os.getpid())\'',
     "python3 -c 'import tempfile; print(tempfile.mkdtemp(), tempfile.mkdtemp(prefix=\"q-\"))'",
     "cp a b; echo x >> b; diff -u a b; tar cf t.tar a; tar tvf t.tar",
     "bash -c 'kill -9 $$'; ps -o pid,stat,time,comm -p $$",
@@ -247,7 +247,7 @@ def test_plain_words_and_numbers_stay(text: str) -> None:
 
 def test_of_very_long_texts_the_ends_are_masked() -> None:
     line = "took 12 ms\n"
-    text = masked(line * 150_000)
+    text = masked(line * 100_000)
     assert text.startswith("took ⟦duration⟧\n")
     assert text.endswith("took ⟦duration⟧\n")
     assert "took 12 ms" in text

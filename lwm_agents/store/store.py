@@ -293,6 +293,23 @@ class Store:
                     domain=record.domain,
                 )
 
+    def compared(self, tool: str | None = None) -> list[Transition]:
+        """Return the transitions that hold a prediction and its fidelity, oldest first.
+
+        Of one tool where it is named.
+        """
+        where = "" if tool is None else " AND tool = ?"
+        query = (
+            f"SELECT * FROM transitions WHERE fidelity IS NOT NULL{where} ORDER BY started_at, id"
+        )
+        values = () if tool is None else (rows.storable(tool),)
+        with self._connection.read() as connection, _Sound(self.path):
+            found = (
+                rows.restore(row, lambda digest: blob_of(connection, digest))
+                for row in dicts(connection, query, *values)
+            )
+            return [one for one in found if one.prediction is not None]
+
     def search(self, text: str, limit: int = 20) -> list[Hit]:
         """Return transitions that hold every word of a text, in any order, newest first.
 

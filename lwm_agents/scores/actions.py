@@ -12,9 +12,11 @@ _QUERY = re.compile(r"\s*(?:SELECT|WITH|VALUES|TABLE)\b", re.IGNORECASE)
 _ORDERED = re.compile(r"\bORDER\s+BY\b", re.IGNORECASE)
 _ENDS = frozenset((";", "&&", "||", "&", "\n"))
 _SILENT = "cd mkdir touch rm mv cp ln chmod chown export set unset source true : shopt umask"
-# What prints a line for each line, or each file, that it is given.
-_FILTERS = """awk basename cat cut dirname du echo egrep fgrep file grep ls md5sum perl printf sed
-    sha1sum sha256sum stat tr wc xargs"""
+# What prints a line, or none, for each line it reads.
+_FILTERS = "awk cat cut egrep fgrep grep head perl sed tail tr wc"
+# What prints lines of their own about each file it is given.
+_TELLERS = """basename dirname du echo egrep fgrep file grep ls md5sum printf sha1sum sha256sum stat
+wc"""
 
 
 def order_of(action: Action | None) -> Order | None:
@@ -45,7 +47,16 @@ def _has_no_order(command: str) -> bool:
     (first, *others) = printing[0]
     if not first or not _lists_without_order(first):
         return False
-    return all(stage and stage[0] in _FILTERS.split() for stage in [*others, *_runs(first)])
+    filters = [stage for stage in others if stage[:1] != ["xargs"]]
+    tellers = [*_runs(first), *(stage[1:] for stage in others if stage[:1] == ["xargs"])]
+    return all(stage and stage[0] in _FILTERS.split() for stage in filters) and all(
+        _first_command(words) in _TELLERS.split() for words in tellers
+    )
+
+
+def _first_command(words: list[str]) -> str | None:
+    """Return the first word that is no option, nor the number or braces of one."""
+    return next((word for word in words if not re.match(r"-|\d+$|\{\}$", word)), None)
 
 
 def _pipelines(command: str) -> list[list[list[str]]]:

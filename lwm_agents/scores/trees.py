@@ -38,7 +38,10 @@ _PAIRS = {"[": "]", "(": ")", "{": "}"}
 
 @dataclass(frozen=True)
 class Tree:
-    """An object (keys sorted), an array with its bracket, or a value with its type."""
+    """An object (keys sorted), an array with its bracket, or a value.
+
+    Values, and keys, are their type and what they say: `string Ann`, `number 3`, `word null`.
+    """
 
     kind: Literal["object", "array", "value"]
     label: str = ""
@@ -93,7 +96,7 @@ def paths(tree: Tree) -> set[str]:
     while waiting:
         path, one = waiting.pop()
         found.add(f"{path}:{one.label.split(' ')[0] if one.kind == 'value' else one.kind}")
-        names = one.keys or ["*"] * len(one.items)
+        names = [key.partition(" ")[2] for key in one.keys] or ["*"] * len(one.items)
         waiting.extend(
             (f"{path}/{name}", item) for name, item in zip(names, one.items, strict=True)
         )

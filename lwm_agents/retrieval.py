@@ -19,6 +19,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from threading import Lock
 
 from lwm_agents.values import Action, Json, Source, Trajectory, Transition
@@ -132,7 +133,7 @@ def action_words(action: Action) -> list[str]:
 def action_terms(action: Action) -> frozenset[str]:
     """Return an action's words and signs, and each pair of neighbours."""
     words = action_words(action)
-    return frozenset(words) | {f"{one} {two}" for one, two in zip(words, words[1:], strict=False)}
+    return frozenset(words) | {f"{one} {two}" for one, two in pairwise(words)}
 
 
 @dataclass

@@ -226,11 +226,15 @@ class PlainCopy:
             here = os.path.dirname(here)
         if not stat.S_ISDIR(state.st_mode):
             raise failure(errno.ENOTDIR)
-        for directory in reversed(missing):
-            above = self._layer.find(os.path.dirname(directory))
-            self._layer.lstat(directory)  # raises for a name that no file can have
-            self._layer.check(above, os.W_OK | os.X_OK)
-            self._layer.set(directory, self._layer.new_directory(above))
+        if missing:
+            above = self._layer.own(here)
+            for directory in reversed(missing):
+                self._layer.check(above, os.X_OK)
+                self._layer.check_name(os.path.basename(directory))
+                self._layer.check(above, os.W_OK)
+                made = self._layer.new_directory(above)
+                self._layer.put(above, os.path.basename(directory), made)
+                above = made
 
     def _check_removable(self, path: str) -> None:
         """Raise what the system would where a name may not be taken from its directory."""
@@ -249,6 +253,9 @@ class PlainCopy:
         try:
             return not self._layer.entries(node)
         except PermissionError:
-            if state.st_nlink > 2:  # a directory in it points back
+            here = [child for child in node.names.values() if child is not None]
+            gone = len(node.names) - len(here)
+            # Each directory that is really in it points back, and is one of its links.
+            if not all(child.hidden for child in here) or state.st_nlink - 2 > gone:
                 return False
             raise CannotSay(f"whether it is empty, since it can't be read: {path}") from None

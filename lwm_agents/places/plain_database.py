@@ -12,24 +12,14 @@ import os
 import shutil
 import stat
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from lwm_agents.places.beneath import resolved
 from lwm_agents.places.place import CannotSay
 from lwm_agents.places.plain_layer import Layer
+from lwm_agents.places.plain_moment import SUFFIXES, copy_at_once, database_files, may
 from lwm_agents.places.plain_node import Node, parts
-
-COPY_TIME = 5.0
-"""Seconds in which a database that others write must stay as it is for the time of a copy."""
-
-SUFFIXES = ("", "-wal", "-journal", "-shm")
-"""Of the names of a database's files, in the order in which they are copied: what a file holds
-that is being written is also in one of those copied after it."""
-
-_HEADER = 100
-"""Bytes at the start of a file that tell of a change: SQLite counts its transactions there."""
 
 
 @contextmanager
@@ -51,13 +41,13 @@ def laid_out(layer: Layer, database: str, stopped: threading.Event) -> Iterator[
         )  # in a folder that is never made: it can't be opened or made
     elif state is not None and not stat.S_ISREG(state.st_mode):
         yield layer.folder.file("none/db")
-    elif state is not None and not _may(layer, layer.find(path), os.R_OK):
+    elif state is not None and not may(layer, layer.find(path), os.R_OK):
         with _unreadable(layer) as closed:
             yield closed
     else:
         base = _lay_out(layer, path, stopped)
         try:
-            with _rights(layer, path, base):
+            with _in_the_way(layer, path, base), _rights(layer, path, base):
                 yield layer.folder.file(base)
         finally:
             _take_up(layer, path, base)
@@ -73,21 +63,13 @@ def _final(layer: Layer, database: str) -> str:
     return os.path.join(anchor, *resolved(database, anchor, target))
 
 
-def _may(layer: Layer, node: Node, want: int) -> bool:
-    try:
-        layer.check(node, want)
-    except OSError:
-        return False
-    return True
-
-
 def _may_make(layer: Layer, path: str) -> bool:
     """Return whether the caller may make a file in what has this path."""
     try:
         state = layer.lstat(path)
         if state is None or not stat.S_ISDIR(state.st_mode):
             return False
-        return _may(layer, layer.find(path), os.W_OK | os.X_OK)
+        return may(layer, layer.find(path), os.W_OK | os.X_OK)
     except NotADirectoryError:
         return False
 
@@ -104,26 +86,16 @@ def _unreadable(layer: Layer) -> Iterator[str]:
         shutil.rmtree(folder)
 
 
-def _found(layer: Layer, path: str) -> dict[str, Node]:
-    """Return which of the database's files are there, by suffix."""
-    found = {}
-    for suffix in SUFFIXES:
-        state = layer.lstat(path + suffix)
-        if state is not None and stat.S_ISREG(state.st_mode):
-            found[suffix] = layer.find(path + suffix)
-    return found
-
-
 def _lay_out(layer: Layer, path: str, stopped: threading.Event) -> str:
     """Bring the database's files together in the layer and return the name of its content."""
-    found = _found(layer, path)
+    found = database_files(layer, path)
     main = found[""].content if "" in found else None
     if main is not None and main.endswith("/db") and _in_place(layer, found, main):
         return main
     number = layer.folder.number()
     os.mkdir(layer.folder.file(number), 0o700)
     base = f"{number}/db"
-    found = _copy(layer, path, base, stopped)
+    found = copy_at_once(layer, path, base, stopped)
     for suffix, node in found.items():
         state, copied = layer.stat(node), os.lstat(layer.folder.file(base + suffix))
         own = layer.own(path + suffix)
@@ -133,6 +105,9 @@ def _lay_out(layer: Layer, path: str, stopped: threading.Event) -> str:
             layer.folder.drop(own.content)
         own.content = base + suffix
         own.mode, own.uid, own.gid = stat.S_IMODE(state.st_mode), state.st_uid, state.st_gid
+    for suffix in SUFFIXES:
+        if suffix not in found and "" in found:
+            layer.hide(path + suffix)  # what others make beside theirs does not belong to this one
     layer.folder.save()
     return base
 
@@ -150,59 +125,32 @@ def _in_place(layer: Layer, found: dict[str, Node], main: str) -> bool:
     )
 
 
-def _copy(layer: Layer, path: str, base: str, stopped: threading.Event) -> dict[str, Node]:
-    """Copy the database's files as they are at one moment; return them by suffix.
-
-    A transaction changes the header, the size or the time of one of them, or makes or removes one.
-    If none of that happened, the files go together; a transaction that was under way is in the
-    journal or the log, and SQLite undoes it.
-    """
-    deadline = time.monotonic() + COPY_TIME
-    while True:
-        found = _found(layer, path)
-        if not all(_may(layer, node, os.R_OK) for node in found.values()):
-            raise CannotSay(f"a database of which not every file can be read: {path}")
-        before = {suffix: _signature(layer, node) for suffix, node in found.items()}
-        for suffix in SUFFIXES:
-            with suppress(FileNotFoundError):
-                os.unlink(layer.folder.file(base + suffix))
-        with suppress(FileNotFoundError):
-            for suffix, node in found.items():
-                _copy_file(layer, node, layer.folder.file(base + suffix))
-            found = _found(layer, path)
-            if before == {suffix: _signature(layer, node) for suffix, node in found.items()}:
-                return found
-        if stopped.wait(0.01) or time.monotonic() > deadline:
-            raise CannotSay(f"no consistent copy can be had of a database being written: {path}")
-
-
-def _signature(layer: Layer, node: Node) -> tuple[object, ...] | None:
+@contextmanager
+def _in_the_way(layer: Layer, path: str, base: str) -> Iterator[None]:
+    """Let SQLite meet the directories that have the names of files which it would make."""
+    made = []
     try:
-        fd = layer.open(node)
-    except FileNotFoundError:
-        return None
-    with os.fdopen(fd, "rb") as file:
-        state = os.fstat(fd)
-        header = file.read(_HEADER)
-    return state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns, header
-
-
-def _copy_file(layer: Layer, node: Node, target: str) -> None:
-    with os.fdopen(layer.open(node), "rb") as source, open(target, "xb") as file:
-        state = os.fstat(source.fileno())
-        shutil.copyfileobj(source, file, 1024 * 1024)
-    os.chmod(target, 0o600)
-    os.utime(target, ns=(state.st_mtime_ns, state.st_mtime_ns))
+        for suffix in SUFFIXES[1:]:
+            state = layer.lstat(path + suffix)
+            if state is not None and stat.S_ISDIR(state.st_mode):
+                os.mkdir(layer.folder.file(base + suffix))
+                made.append(layer.folder.file(base + suffix))
+            elif state is not None and not stat.S_ISREG(state.st_mode):
+                raise CannotSay(f"with a link or a device beside the database: {path}{suffix}")
+        yield
+    finally:
+        for name in made:
+            os.rmdir(name)
 
 
 @contextmanager
 def _rights(layer: Layer, path: str, base: str) -> Iterator[None]:
     """Let SQLite meet the rights that the caller has to the database's files and their folder."""
     folder = os.path.dirname(layer.folder.file(base))
-    modes = {folder: 0o700 if _may(layer, layer.find(os.path.dirname(path)), os.W_OK) else 0o500}
-    for suffix, node in _found(layer, path).items():
+    modes = {folder: 0o700 if may(layer, layer.find(os.path.dirname(path)), os.W_OK) else 0o500}
+    for suffix, node in database_files(layer, path).items():
         modes[layer.folder.file(base + suffix)] = sum(
-            bit for want, bit in ((os.R_OK, 0o400), (os.W_OK, 0o200)) if _may(layer, node, want)
+            bit for want, bit in ((os.R_OK, 0o400), (os.W_OK, 0o200)) if may(layer, node, want)
         )
     limited = {name: mode for name, mode in modes.items() if mode not in (0o700, 0o600)}
     if limited and layer.folder.rules():
@@ -220,7 +168,7 @@ def _rights(layer: Layer, path: str, base: str) -> Iterator[None]:
 
 def _take_up(layer: Layer, path: str, base: str) -> None:
     """Make the world show the files that lie in the layer now."""
-    found = _found(layer, path)
+    found = database_files(layer, path)
     above = layer.find(os.path.dirname(path))
     for suffix in SUFFIXES:
         lies, node = os.path.lexists(layer.folder.file(base + suffix)), found.get(suffix)
@@ -228,6 +176,8 @@ def _take_up(layer: Layer, path: str, base: str) -> None:
             layer.set(path + suffix, _made(layer, base + suffix, found.get(""), above))
         elif not lies and node is not None:
             layer.set(path + suffix, None)
+            if found[""].copied is not None:
+                layer.hide(path + suffix)
         if suffix == "" and lies:
             found[""] = layer.find(path)
     with suppress(OSError):

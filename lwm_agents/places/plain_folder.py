@@ -28,6 +28,7 @@ class Folder:
         self._path = path
         self._state = os.path.join(path, "state.json")
         self._about = {"version": _VERSION, "root": root, "database": database}
+        self._saved = ""
         self._dropped: set[str] = set()
         self.tops: dict[str, Node] = {}
         self.began_ns = time.time_ns()
@@ -44,15 +45,19 @@ class Folder:
 
     def save(self) -> None:
         """Write the state in one step, then remove the bytes that nothing refers to any more."""
-        state = {
-            **self._about,
-            "began_ns": self.began_ns,
-            "next": self._next,
-            "tops": {anchor: packed(top) for anchor, top in self.tops.items()},
-        }
-        beside = f"{self._state}.tmp"
-        Path(beside).write_text(json.dumps(state), encoding="ascii")
-        os.replace(beside, self._state)
+        state = json.dumps(
+            {
+                **self._about,
+                "began_ns": self.began_ns,
+                "next": self._next,
+                "tops": {anchor: packed(top) for anchor, top in self.tops.items()},
+            }
+        )
+        if state != self._saved:
+            beside = f"{self._state}.tmp"
+            Path(beside).write_text(state, encoding="utf-8")
+            os.replace(beside, self._state)
+            self._saved = state
         if self._dropped:
             for content in self._dropped - self.contents():
                 with suppress(OSError):
@@ -92,7 +97,8 @@ class Folder:
         return os.path.join(self._path, "closed")
 
     def _load(self) -> None:
-        state = json.loads(Path(self._state).read_text(encoding="ascii"))
+        self._saved = Path(self._state).read_text(encoding="utf-8")
+        state = json.loads(self._saved)
         if {key: state.get(key) for key in self._about} != self._about:
             raise Misuse(f"this folder holds a copy of another root or database: {self._path}")
         self.began_ns, self._next = state["began_ns"], state["next"]

@@ -34,7 +34,7 @@ class Layer:
     def __init__(self, real: RealFiles, folder: Folder) -> None:
         self.real = real
         self.folder = folder
-        self.fold = _fold if _ignores_case(real.root) else str
+        self.fold = without_case if _ignores_case(real.root) else str
         """Turns a name into what it is compared by."""
         self._root = parts(real.root)
 
@@ -54,8 +54,8 @@ class Layer:
             child = node.names.get(self.fold(name), _UNTOUCHED)
             if child is _UNTOUCHED and node.real is not None:
                 child = Node(name, real=os.path.join(node.real, name))
-            if child is _UNTOUCHED or child is None:
-                self._check_name(name)
+            if child is _UNTOUCHED or child is None or child.hidden:
+                self.check_name(name)
                 raise failure(errno.ENOENT)
             node = child
         return node
@@ -97,7 +97,7 @@ class Layer:
         if node.names:
             found = [entry for entry in found if self.fold(entry.name) not in node.names]
             for child in node.names.values():
-                if child is not None:
+                if child is not None and not child.hidden:
                     with suppress(FileNotFoundError):  # moved here, and really gone meanwhile
                         found.append(self._entry(child))
         return sorted(found, key=lambda entry: entry.name)
@@ -131,7 +131,10 @@ class Layer:
 
     def set(self, path: str, node: Node | None) -> None:
         """Put something at a path, or nothing; the directory above is there."""
-        above, name = self.own(os.path.dirname(path)), os.path.basename(path)
+        self.put(self.own(os.path.dirname(path)), os.path.basename(path), node)
+
+    def put(self, above: Node, name: str, node: Node | None) -> None:
+        """Put something, or nothing, into a directory that is part of the tree."""
         above.mtime_ns = time.time_ns()
         old = above.names.pop(self.fold(name), None)
         if old is not None and old.content is not None:
@@ -143,6 +146,11 @@ class Layer:
             with suppress(FileNotFoundError):
                 self.real.lstat(os.path.join(above.real, name))
                 above.names[self.fold(name)] = None
+
+    def hide(self, path: str) -> None:
+        """Have nothing at a path where nothing is, whatever really comes to be there."""
+        above, name = self.own(os.path.dirname(path)), os.path.basename(path)
+        above.names[self.fold(name)] = Node(name, hidden=True)
 
     def own(self, path: str) -> Node:
         """Return the node of something that is there, as part of the tree: it can be changed."""
@@ -209,7 +217,7 @@ class Layer:
                 target = self.real.readlink(node.real)
         return Entry(node.name, kind, target)
 
-    def _check_name(self, name: str) -> None:
+    def check_name(self, name: str) -> None:
         """Raise what the system does for a name that no file can have."""
         with suppress(FileNotFoundError):
             os.lstat(self.folder.file(name))
@@ -222,5 +230,6 @@ def _ignores_case(path: str) -> bool:
         return False
 
 
-def _fold(name: str) -> str:
+def without_case(name: str) -> str:
+    """Return a name as a system compares it that tells neither case nor composition apart."""
     return unicodedata.normalize("NFC", name.casefold())

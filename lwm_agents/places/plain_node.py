@@ -20,7 +20,8 @@ class Node:
     size and time of change (ns) in `copied`. `mode`, `uid` and `gid` are those of what has a
     content or was made here. `mtime_ns` is the time of the last change to a directory's names, or
     None where there was none. `names` holds what differs below a directory, by its folded name;
-    None is a name that is gone.
+    None is a name that is gone, and a `hidden` node a name that was not there when it mattered, and
+    does not come to be there because it really does.
     """
 
     name: str = ""
@@ -31,6 +32,7 @@ class Node:
     uid: int = 0
     gid: int = 0
     mtime_ns: int | None = None
+    hidden: bool = False
     names: dict[str, Node | None] = field(default_factory=dict)
 
     @property

@@ -28,15 +28,21 @@ def touched(layer: Layer) -> Iterator[str]:
 def _below(layer: Layer, path: str, node: Node | None) -> list[tuple[str, Node | None]]:
     """Return the names below a path that may differ, and what they are now."""
     found: dict[str, tuple[str, Node | None]] = {}
-    if node is None or node.real != path:
+    here = node is not None and node.real == path
+    if not here:
         # All that is really there is gone, and all that came with the node is new.
         for name in layer.real.names(path):
             found[layer.fold(name)] = name, None
         if node is not None and node.real is not None and node.content is None:
             for name in layer.real.names(node.real):
                 found[layer.fold(name)] = name, Node(name, real=os.path.join(node.real, name))
-    if node is not None:
-        for key, child in node.names.items():
-            name = found.get(key, (key, None))[0] if child is None else child.name
-            found[key] = name, child
+    elif node is not None and None in node.names.values():
+        # As they are written, of those that are gone.
+        found = {layer.fold(name): (name, None) for name in layer.real.names(path)}
+        found = {key: named for key, named in found.items() if node.names.get(key, node) is None}
+    for key, child in ({} if node is None else node.names).items():
+        if child is not None and not child.hidden:
+            found[key] = child.name, child
+        elif child is None or not here:
+            found[key] = found.get(key, (key, None))[0], None
     return list(found.values())

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lwm_agents.places.place import RealPlace
+from lwm_agents.places.place import Place
 from lwm_agents.tools import Tool, argument_errors, builtin_tools
 from lwm_agents.values import Json, Observation
 
 TOOLS = builtin_tools(database=True)
 
 
-async def call(place: RealPlace, name: str, **arguments: Json) -> Observation:
+async def call(place: Place, name: str, **arguments: Json) -> Observation:
     """Run a tool whose arguments were checked; a refusal is an error as well."""
     tool: Tool = TOOLS[name]
     refused = argument_errors(tool.spec, arguments) or tool.refusal(arguments, place.root)

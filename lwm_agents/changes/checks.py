@@ -9,7 +9,7 @@ from lwm_agents.changes.change import Change, Changes, shown
 from lwm_agents.changes.compare import SQLITE_FILES, Difference, type_of
 from lwm_agents.changes.copied import Copied
 from lwm_agents.changes.databases import is_sqlite
-from lwm_agents.changes.tree import Tree, is_below
+from lwm_agents.changes.tree import Tree, is_below, parent_of
 
 CHANGED = "it has changed since the session began"
 
@@ -27,7 +27,7 @@ def conflicts(chosen: list[Difference], copied: Copied, real: Tree) -> dict[str,
     parents: dict[str, str | None] = {}
     for one in chosen:
         why = _own(one, copied)
-        parent = os.path.dirname(one.path)
+        parent = parent_of(one.path)
         if why is None and one.path != copied.root and parent not in made:
             if parent not in parents:
                 parents[parent] = _of_parent(real, parent, copied.began_ns)
@@ -122,14 +122,12 @@ def databases(chosen: list[Difference], copied: Copied, real: Tree) -> list[str]
     """Return the real SQLite files that would change, by themselves or by their journals."""
     found: set[str] = set()
     for one in chosen:
-        if one.old is not None and stat.S_ISDIR(one.old.st_mode):
-            continue
-        for end in SQLITE_FILES:
-            base = one.path.removesuffix(end) if end else one.path
-            if (base != one.path or not end) and base not in found:
-                state = one.old if not end else real.lstat(base)
-                if base == copied.database or _is_database(real, base, state):
-                    found.add(base)
+        if one.path == copied.database or _is_database(real, one.path, one.old):
+            found.add(one.path)
+        if one.path.endswith(SQLITE_FILES[1:]):
+            base = one.path.rpartition("-")[0]
+            if base == copied.database or _is_database(real, base, real.lstat(base)):
+                found.add(base)
     return sorted(found)
 
 

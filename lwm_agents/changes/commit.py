@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from lwm_agents.changes import journal
@@ -17,7 +17,7 @@ from lwm_agents.changes.journal import Entry, Folder, InPlace, Journal, Plan
 from lwm_agents.changes.metadata import meta_of
 from lwm_agents.changes.staging import Stages
 from lwm_agents.changes.steps import Steps
-from lwm_agents.changes.tree import Tree
+from lwm_agents.changes.tree import Tree, parent_of
 from lwm_agents.changes.undo import clear, take_back
 from lwm_agents.errors import ChangesError, CommitFailed, Conflict
 
@@ -97,8 +97,8 @@ def _stage(
         InPlace(
             one.path,
             one.old.st_ino,
-            meta_of(one.old, one.old_xattrs),
-            meta_of(one.new, one.new_xattrs),
+            meta_of(one.old, one.old_xattrs or {}),
+            meta_of(one.new, one.new_xattrs or {}),
         )
         for one in chosen
         if one.old and one.new and not stat.S_ISDIR(one.new.st_mode) and not _is_entry(one)
@@ -134,7 +134,7 @@ def _take(plan: Plan, real: Tree, folder: str) -> None:
     log = Journal(folder)
     try:
         with Steps(plan, real) as steps:
-            seen = steps.forward()
+            seen = steps.forward(first=True)
             steps.sync()
         log.reach("done", seen)
     except BaseException as error:
@@ -171,13 +171,13 @@ def _folders(
         if old is not None or new is not None:
             found[one.path] = Folder(
                 one.path,
-                None if old is None else meta_of(old, one.old_xattrs),
-                None if new is None else meta_of(new, one.new_xattrs),
+                None if old is None else meta_of(old, _or(one.old_xattrs, real.xattrs, one.path)),
+                None if new is None else meta_of(new, _or(one.new_xattrs, copied.xattrs, one.path)),
             )
     holders = [one.path for one in entries]
     holders += [path for path, one in found.items() if one.old is None or one.new is None]
     for path in holders:
-        parent = os.path.dirname(path)
+        parent = parent_of(path)
         if parent in found:
             continue
         old, new = real.lstat(parent), copied.lstat(parent)
@@ -188,6 +188,12 @@ def _folders(
     return sorted(found.values(), key=lambda one: sort_key(one.path))
 
 
+def _or(
+    known: dict[str, bytes] | None, ask: Callable[[str], dict[str, bytes]], path: str
+) -> dict[str, bytes]:
+    return ask(path) if known is None else known
+
+
 class _Lasting:
     """The folders that are there before, during and after the commit."""
 
@@ -196,9 +202,9 @@ class _Lasting:
 
     def above(self, path: str) -> str:
         """Return the nearest one above a path."""
-        parent = os.path.dirname(path)
+        parent = parent_of(path)
         while parent in self._passing:
-            parent = os.path.dirname(parent)
+            parent = parent_of(parent)
         return parent
 
 

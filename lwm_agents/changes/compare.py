@@ -23,6 +23,7 @@ SQLITE_FILES = ("", "-wal", "-shm", "-journal")
 class Difference:
     """One path that is not the same in both worlds.
 
+    The attributes are None where nobody needed them to tell a difference.
     `same_bytes`: content (bytes, a link's target, a device's number) is the same, and the type.
     `group`: the paths that are one file in the copy by hard links, this one among them.
     `relinked`: it is to become a hard link of `group[0]`, which stays as it is.
@@ -33,8 +34,8 @@ class Difference:
     old: os.stat_result | None
     new: os.stat_result | None
     same_bytes: bool
-    old_xattrs: dict[str, bytes]
-    new_xattrs: dict[str, bytes]
+    old_xattrs: dict[str, bytes] | None
+    new_xattrs: dict[str, bytes] | None
     group: tuple[str, ...] = ()
     relinked: bool = False
     complete: bool = True
@@ -79,19 +80,16 @@ def _compare(
 ) -> Difference | None:
     if old is None and new is None:
         return None
-    old_xattrs = {} if old is None else real.xattrs(path)
-    new_xattrs = {} if new is None else copied.xattrs(path)
-    same = old is not None and new is not None and _same_content(copied, real, path, old, new)
+    if old is None or new is None or not _same_content(copied, real, path, old, new):
+        return Difference(path, old, new, False, None, None)
+    old_xattrs, new_xattrs = real.xattrs(path), copied.xattrs(path)
     if (
-        same
-        and old is not None
-        and new is not None
-        and _same_owner_and_mode(old, new)
+        _same_owner_and_mode(old, new)
         and old.st_mtime_ns == new.st_mtime_ns
         and old_xattrs == new_xattrs
     ):
         return None
-    return Difference(path, old, new, same, old_xattrs, new_xattrs)
+    return Difference(path, old, new, True, old_xattrs, new_xattrs)
 
 
 def _same_owner_and_mode(old: os.stat_result, new: os.stat_result) -> bool:
@@ -122,7 +120,7 @@ def _same_content(
     try:
         other = copied.open(path)
         try:
-            return same_bytes(one, other)
+            return same_bytes(one, other, old.st_size)
         finally:
             os.close(other)
     finally:
@@ -160,7 +158,7 @@ def _find_hard_links(
             if one is None:
                 if not apart:
                     continue
-                one = Difference(path, old, new, True, {}, {})
+                one = Difference(path, old, new, True, None, None)
                 differences.append(one)
             one.group = tuple(names)
             one.relinked = apart

@@ -89,7 +89,7 @@ class _Describer:
             sha256=_hash(opener, one.path) if kind == "file" else None,
             target=readlink(one.path) if kind == "link" else None,
             links=tuple(_relative(path, self._copied.root) for path in others),
-            xattrs=one.new_xattrs if is_new else one.old_xattrs,
+            xattrs=(self._copied if is_new else self._real).xattrs(one.path),
         )
 
     def _content(

@@ -12,14 +12,13 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
+
+from filelock import BaseFileLock, FileLock, Timeout
 
 from lwm_agents.changes.content import sync_file_system
 from lwm_agents.errors import ChangesError
 from lwm_agents.values import Json
-
-if TYPE_CHECKING:
-    from filelock import BaseFileLock
 
 JOURNAL = "commit.jsonl"
 RESERVE = "commit.reserve"
@@ -240,8 +239,6 @@ def running(folder: str) -> BaseFileLock:
 
 
 def _hold(folder: str, name: str, why: str) -> BaseFileLock:
-    from filelock import FileLock, Timeout
-
     lock = FileLock(os.path.join(folder, name), timeout=0, mode=0o600, thread_local=False)
     try:
         lock.acquire()

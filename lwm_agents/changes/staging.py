@@ -95,7 +95,7 @@ class Stages:
             try:
                 if not copy(source, target, new, digest):
                     raise Conflict({one.path: "the session has changed it since it was shown"})
-                put_on_new(target, new, one.new_xattrs)
+                put_on_new(target, new, copied.xattrs(one.path))
                 return os.fstat(target).st_ino
             finally:
                 os.close(target)

@@ -47,16 +47,17 @@ class Steps:
                 os.close(fd)
         self._stages.clear()
 
-    def forward(self) -> list[Seen]:
+    def forward(self, *, first: bool) -> list[Seen]:
         """Do everything that is not done yet; return how each path was left.
 
+        `first`: nothing was done before, nothing old lies in the stages.
         Raises Conflict where somebody else changed a path meanwhile, and OSError.
         """
         plan = self._plan
         self._open_up()
         for entry in plan.entries:
             if entry.old is not None:
-                self._put_aside(entry)
+                self._put_aside(entry, first=first)
         self._remove_folders([one.path for one in plan.folders if one.new is None])
         self._make_folders([one.path for one in plan.folders if one.old is None])
         for entry in plan.entries:
@@ -96,41 +97,36 @@ class Steps:
 
     # Forwards.
 
-    def _put_aside(self, entry: Entry) -> None:
+    def _put_aside(self, entry: Entry, *, first: bool) -> None:
         """Keep the old file in the stage; put the new one, or nothing, in its place."""
-        state = self._real.lstat(entry.path)
-        kept = self._kept(entry)
+        path = entry.path
+        at, name = self._real.at(path)
+        stage, new = self._staged(entry, "n")
+        _, old = self._staged(entry, "o")
+        try:
+            state = os.stat(name, dir_fd=at, follow_symlinks=False)
+        except FileNotFoundError:
+            state = None
+        kept = None if first else self._kept(entry)
         if state is not None and state.st_ino == entry.new:
             return
         if state is None:
             if kept is None:
-                raise Conflict({entry.path: "it has been deleted meanwhile"})
+                raise Conflict({path: "it has been deleted meanwhile"})
         elif state.st_ino != entry.old:
             if entry.new is None and kept is not None and stat.S_ISDIR(state.st_mode):
                 return  # the folder that takes its place
-            raise Conflict({entry.path: "it has been replaced meanwhile"})
+            raise Conflict({path: "it has been replaced meanwhile"})
         elif kept is None:
             if state.st_nlink == 1 and state.st_ctime_ns != entry.old_changed_ns:
-                raise Conflict({entry.path: "it has been changed meanwhile"})
-            if entry.new is None or not self._link_aside(entry):
-                self._rename(entry, out=True, name=f"o{entry.number}")
+                raise Conflict({path: "it has been changed meanwhile"})
+            if entry.new is None or not _link(name, old, at, stage):
+                os.rename(name, old, src_dir_fd=at, dst_dir_fd=stage)
                 state = None
-        at, name = self._real.at(entry.path)
         if entry.new is not None:
-            self._rename(entry, out=False, name=f"n{entry.number}")
+            os.replace(new, name, src_dir_fd=stage, dst_dir_fd=at)
         elif state is not None:
             os.unlink(name, dir_fd=at)
-
-    def _link_aside(self, entry: Entry) -> bool:
-        at, name = self._real.at(entry.path)
-        stage, old = self._staged(entry, "o")
-        try:
-            os.link(name, old, src_dir_fd=at, dst_dir_fd=stage, follow_symlinks=False)
-        except OSError as error:
-            if error.errno in _NO_HARD_LINK:
-                return False
-            raise
-        return True
 
     def _add(self, entry: Entry) -> None:
         """Put a new file where nothing is, and only there."""
@@ -162,7 +158,7 @@ class Steps:
         if state.st_ino != entry.new:
             raise Conflict({entry.path: "it has been replaced since"})
         if entry.old is not None and self._kept(entry) is not None:
-            self._rename(entry, out=False, name=f"o{entry.number}")
+            self._put_back(entry)
         else:
             at, name = self._real.at(entry.path)
             os.unlink(name, dir_fd=at)
@@ -170,9 +166,14 @@ class Steps:
     def _give_back(self, entry: Entry) -> None:
         state = self._real.lstat(entry.path)
         if state is None:
-            self._rename(entry, out=False, name=f"o{entry.number}")
+            self._put_back(entry)
         elif state.st_ino != entry.old:
             raise Conflict({entry.path: "something new is in its place"})
+
+    def _put_back(self, entry: Entry) -> None:
+        at, name = self._real.at(entry.path)
+        stage, old = self._staged(entry, "o")
+        os.replace(old, name, src_dir_fd=stage, dst_dir_fd=at)
 
     # Both ways.
 
@@ -230,14 +231,6 @@ class Steps:
                 put(*self._real.at(path), wanted)
         self._real.forget()
 
-    def _rename(self, entry: Entry, *, out: bool, name: str) -> None:
-        at, real = self._real.at(entry.path)
-        stage, staged = self._staged(entry, name[0])
-        if out:
-            os.rename(real, staged, src_dir_fd=at, dst_dir_fd=stage)
-        else:
-            os.replace(staged, real, src_dir_fd=stage, dst_dir_fd=at)
-
     def _kept(self, entry: Entry) -> os.stat_result | None:
         stage, name = self._staged(entry, "o")
         try:
@@ -255,3 +248,14 @@ class Steps:
         name = f"{letter}{entry.number}"
         stage = self._stages[entry.stage]
         return stage, name if stage is not None else f"{self._plan.stages[entry.stage].path}/{name}"
+
+
+def _link(source: str, target: str, at: int | None, stage: int | None) -> bool:
+    """Make a hard link in the stage; False: not possible on this file system, or not allowed."""
+    try:
+        os.link(source, target, src_dir_fd=at, dst_dir_fd=stage, follow_symlinks=False)
+    except OSError as error:
+        if error.errno in _NO_HARD_LINK:
+            return False
+        raise
+    return True

@@ -36,7 +36,7 @@ class Tree:
             self._top = os.dup(top)
         elif descriptors:
             self._top = os.open("/", WALK)
-        self._parent = "/"
+        self._parent = ""
         self._fd = self._top
 
     def close(self) -> None:
@@ -56,14 +56,13 @@ class Tree:
         if self._top is None:
             return None, path
         parent, _, name = path.rpartition("/")
-        parent = parent or "/"
         if parent != self._parent:
             self._enter(parent)
         return self._fd, name or "."
 
     def _enter(self, parent: str) -> None:
         # A walk goes on from the last folder where it can: paths come sorted.
-        above = self._parent if self._parent.endswith("/") else self._parent + "/"
+        above = self._parent + "/"
         start, rest = (self._fd, parent[len(above) :]) if parent.startswith(above) else (
             self._top, parent
         )  # fmt: skip
@@ -88,7 +87,7 @@ class Tree:
         """Walk from the top next time: folders were moved or made anew."""
         if self._fd is not None and self._fd != self._top:
             os.close(self._fd)
-        self._fd, self._parent = self._top, "/"
+        self._fd, self._parent = self._top, ""
 
     def lstat(self, path: str) -> os.stat_result | None:
         """Return the state of a path, of a link itself. None: it is not there."""
@@ -151,6 +150,11 @@ def xattrs_of(path: str, *, follow: bool = False) -> dict[str, bytes]:
 def join(folder: str, name: str) -> str:
     """Return the absolute path of a name in a folder."""
     return (folder if folder.endswith("/") else folder + "/") + name
+
+
+def parent_of(path: str) -> str:
+    """Return the folder an absolute path lies in."""
+    return path.rpartition("/")[0] or "/"
 
 
 def is_below(path: str, folder: str) -> bool:

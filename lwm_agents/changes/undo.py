@@ -74,7 +74,7 @@ def _finish(folder: str, plan: Plan, real: Tree) -> bool:
     log = Journal(folder)
     try:
         with Steps(plan, real) as steps:
-            seen = steps.forward()
+            seen = steps.forward(first=False)
             steps.sync()
         log.reach("done", seen)
     except (OSError, Conflict):

@@ -19,7 +19,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import filelock
 from copies import picture, tick
 
 from lwm_agents.changes import render
@@ -32,7 +31,7 @@ MS_REC_PRIVATE = 0x4000 | 0x40000
 NO_MOUNTS = 77
 NOBODY = 65534
 
-LAZY = filelock, render
+LAZY = render
 """Imported by the code under test only when needed."""
 
 LIBC = ctypes.CDLL(None, use_errno=True)

@@ -26,8 +26,12 @@ _PROGRAM = (
 )
 
 
-class SupervisorError(OSError):
-    """The supervisor could not begin, or has ended."""
+class SupervisorError(Exception):
+    """The supervisor could not begin, or has ended. `errno` is the system's, where it has one."""
+
+    def __init__(self, text: str, errno: int | None = None) -> None:
+        super().__init__(text)
+        self.errno = errno
 
 
 class Commands:
@@ -91,7 +95,7 @@ class Commands:
     def end_all(self) -> None:
         """End all that runs in a copy; in the real place, nothing."""
         if self._is_copy:
-            with suppress(OSError):
+            with suppress(SupervisorError):
                 self.send({"end": True}, [])
 
     @property
@@ -130,7 +134,7 @@ class Commands:
             raise SupervisorError(f"the supervisor did not begin: {error or 'it ended'}") from error
         if "error" in answer:
             self._end()
-            raise SupervisorError(answer["errno"], answer["error"])
+            raise SupervisorError(answer["error"], answer["errno"])
         return answer["ready"], received[0] if received else None
 
     def _end(self) -> None:

@@ -7,6 +7,7 @@ it up again, show it, or commit it. Nothing else stays: no process, no mount.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sys
@@ -31,6 +32,9 @@ from lwm_agents.values import Source
 STATE = "copy.json"
 LAYER = "layer"
 
+_OVERFLOW = os.strerror(errno.EOVERFLOW).encode()
+"""What a program says whose write would make a copy of another user's folder."""
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -50,6 +54,7 @@ class CopyState:
     began_ns: int
     cwd: str
     layers: dict[str, str]
+    prepared: list[str]
 
     @classmethod
     def read(cls, folder: Path) -> CopyState | None:
@@ -103,8 +108,11 @@ class CopyPlace:
                 "copy": {
                     "layer": str(layer),
                     "layers": {} if known is None else known.layers,
-                    "hidden": hidden_paths([self.folder.parent, *own]),
+                    "hidden": hidden_paths(
+                        [self.folder.parent, *own], self._environment.get("HOME")
+                    ),
                     "processes": limits.processes,
+                    "ways": _ways(real, self._environment),
                     "fail_at": fail_at,
                 }
             }
@@ -122,8 +130,10 @@ class CopyPlace:
             began_ns=time.time_ns(),
             cwd=real,
             layers=ready["layers"],
+            prepared=ready["prepared"],
         )
         self._state.layers = ready["layers"]
+        self._foreign = not ready["privileged"]
         self._state.write(self.folder)
         self.read = self._files.read
         self.entries = self._files.entries
@@ -153,6 +163,11 @@ class CopyPlace:
         return {path: str(layer / upper) for path, upper in self._state.layers.items()}
 
     @property
+    def prepared(self) -> list[str]:
+        """Directories in the layers that were made beforehand, and are no change."""
+        return self._state.prepared
+
+    @property
     def cwd(self) -> str:
         """The shell's working directory."""
         return self._state.cwd
@@ -178,12 +193,18 @@ class CopyPlace:
                 "memory": self._limits.memory,
                 "disk": self._limits.disk,
                 "disk_at": self.root,
+                "processes": self._limits.processes,
             },
         )
-        finished = await in_thread(process.run, stop=process.stop)
+        try:
+            finished = await in_thread(process.run, stop=process.stop)
+        except BlockingIOError as full:
+            raise CannotSay("over the limit of processes of a rehearsal") from full
         self.cwd = finished.cwd or self.cwd
         if denied := self._commands.denied():
             raise CannotSay(f"denied: network ({', '.join(denied)})")
+        if self._foreign and _OVERFLOW in finished.output:
+            raise CannotSay("it writes where a folder belongs to another user")
         if finished.over is not None:
             raise CannotSay(f"ended: over the limit of {finished.over} of a rehearsal")
         return finished
@@ -228,3 +249,9 @@ class CopyPlace:
             os.close(self.root_fd)
             self.root_fd = None
         self._commands.close()
+
+
+def _ways(root: str, environment: Mapping[str, str]) -> list[str]:
+    """Return the directories in which a session is likely to write."""
+    named = [root, environment.get("HOME", "/"), environment.get("TMPDIR", "/tmp")]
+    return [os.path.realpath(path) for path in named if os.path.isdir(path)]

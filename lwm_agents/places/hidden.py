@@ -18,21 +18,24 @@ SECRETS = (
 """Below each home directory; the copy shows folders empty and files of no length."""
 
 
-def hidden_paths(own: Iterable[str | os.PathLike[str]] = ()) -> list[str]:
-    """Return the absolute paths to hide that exist: secrets of the homes here, and our own."""
+def hidden_paths(own: Iterable[str | os.PathLike[str]] = (), home: str | None = None) -> list[str]:
+    """Return the absolute paths to hide that exist: secrets of the homes here, and our own.
+
+    `home` is what commands take for their home, beside those that users have.
+    """
     paths = [*(str(Path(path).absolute()) for path in own)]
-    paths += [os.path.join(home, name) for home in _homes() for name in SECRETS]
+    paths += [os.path.join(folder, name) for folder in _homes(home) for name in SECRETS]
     return [path for path in dict.fromkeys(paths) if os.path.exists(path)]
 
 
-def _homes() -> Iterator[str]:
+def _homes(named: str | None) -> Iterator[str]:
     """Yield the home directories of this user, and as root those of the others too."""
     import pwd
 
-    homes = {os.path.expanduser("~")}
+    homes = {os.path.expanduser("~"), named or "/"}
     if os.geteuid() == 0:
         homes |= {user.pw_dir for user in pwd.getpwall()}
     else:
         with suppress(KeyError):
             homes.add(pwd.getpwuid(os.geteuid()).pw_dir)
-    yield from sorted(home for home in homes if home.count("/") and home != "/")
+    yield from sorted(home for home in homes if os.path.isabs(home) and home != "/")

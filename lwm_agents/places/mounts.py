@@ -53,6 +53,7 @@ _REFUSED = frozenset({errno.EINVAL, errno.ELOOP, errno.EOPNOTSUPP, errno.ESTALE,
 """What overlayfs answers for a lower directory that it can't have."""
 
 _FEATURES = "index=on,redirect_dir=on,xino=on,metacopy=off"
+_RESERVED = 300  # numbers that the kernel does not give out again (RESERVED_PIDS)
 _SMALL = "size=1m,mode=0755"
 
 
@@ -60,16 +61,24 @@ class Mounts:
     """Builds the copy's file system. The working directory is the layer's folder.
 
     `layers` says which upper directory holds the changes below which path; it is added to. So a
-    layer that was left on disk is taken up again.
+    layer that was left on disk is taken up again. `ways` are directories below which much will be
+    written: where the rights to be another user are missing, those on the way to them that belong
+    to others can't be copied up when that happens (EOVERFLOW), so they are made beforehand;
+    `prepared` names them.
     """
 
-    def __init__(self, layers: dict[str, str], *, privileged: bool) -> None:
+    def __init__(self, layers: dict[str, str], ways: list[str], *, privileged: bool) -> None:
         self.layers = layers
+        self.prepared: list[str] = []
+        self._ways = ways
         self._privileged = privileged
         self._lowers = 0
 
-    def build(self, hidden: list[str]) -> None:
-        """Make the copy's root this process's root. Raises OSError, and then nothing may run."""
+    def build(self, hidden: list[str], processes: int) -> None:
+        """Make the copy's root this process's root. Raises OSError, and then nothing may run.
+
+        `hidden` are paths that nobody shall see, `processes` is how many there may be.
+        """
         mount(None, "/", None, MS_REC | MS_PRIVATE)
         mounted = visible_mounts()
         for name in ("lower", "merged"):
@@ -79,7 +88,7 @@ class Mounts:
         else:
             self._spread(mounted)
         there = os.stat("merged")
-        self._proc()
+        self._proc(processes)
         mount("/sys", "merged/sys", None, MS_BIND | MS_REC)
         make_read_only("merged/sys")
         self._dev(mounted)
@@ -151,6 +160,9 @@ class Mounts:
         for name in (upper, work):
             _folder(name)
         like(path, upper, owned=self._privileged)
+        if not self._privileged:
+            for way in self._ways:
+                self._prepare(path, upper, way)
         options = f"lowerdir={escaped(lower)},upperdir={upper},workdir={work}"
         options += "," + (_FEATURES if self._privileged else "userxattr,xino=auto")
         try:
@@ -167,12 +179,27 @@ class Mounts:
             flags |= MS_NOSUID if "nosuid" in holder.options else 0
             mount(None, target, None, MS_REMOUNT | MS_BIND | flags)
 
+    def _prepare(self, path: str, upper: str, way: str) -> None:
+        """Make the directories from the top of a layer to the last one that another user owns."""
+        if os.path.commonpath([path, way]) != path:
+            return
+        above = [""]
+        for name in os.path.relpath(way, path).split("/"):
+            above.append(os.path.join(above[-1], name))
+        foreign = [at for at, name in enumerate(above) if _is_foreign(os.path.join(path, name))]
+        for name in above[1 : foreign[-1] + 1 if foreign else 0]:
+            made, real = os.path.join(upper, name), os.path.join(path, name)
+            _folder(made)
+            like(real, made, owned=False)
+            self.prepared.append(real)
+
     def _read_only(self, path: str, target: str) -> None:
         mount(path, target, None, MS_BIND | (0 if self._privileged else MS_REC))
         make_read_only(target)
 
-    def _proc(self) -> None:
+    def _proc(self, processes: int) -> None:
         mount("proc", "merged/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
+        _limit_processes(processes)
         for name in _PROC_FOLDERS:
             path = f"merged/proc/{name}"
             if os.path.isdir(path):
@@ -277,6 +304,26 @@ def like(path: str, upper: str, *, owned: bool) -> None:
         own = sum(bit for right, bit in rights if os.access(path, right, effective_ids=True))
         mode = mode & ~0o700 | own
     os.chmod(upper, mode)
+    os.utime(upper, ns=(state.st_atime_ns, state.st_mtime_ns))
+
+
+def _is_foreign(path: str) -> bool:
+    return os.stat(path).st_uid != os.geteuid()
+
+
+def _limit_processes(most: int) -> None:
+    """Limit how many processes there can be in this process namespace, root's included.
+
+    Only from Linux 6.14 on each namespace has a `pid_max` of its own: before, this would be
+    everybody's.
+    """
+    step("limit of processes")
+    release = os.uname().release.split(".")
+    if not release[0].isdigit() or not release[1].isdigit():
+        return
+    if (int(release[0]), int(release[1])) >= (6, 14):
+        with open("merged/proc/sys/kernel/pid_max", "w", encoding="ascii") as file:
+            file.write(str(most + _RESERVED))
 
 
 def _apart(path: str) -> bool:

@@ -6,6 +6,7 @@ connection to a database. So one implementation of each tool serves every place.
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 from collections.abc import Mapping
@@ -13,7 +14,7 @@ from typing import Protocol, get_args, runtime_checkable
 
 from lwm_agents.errors import Misuse, PromiseError
 from lwm_agents.places.beneath import Beneath, Entry
-from lwm_agents.places.commands import Commands
+from lwm_agents.places.commands import Commands, SupervisorError
 from lwm_agents.places.process import BashProcess, Finished, short_environment
 from lwm_agents.places.sqlite import Rows, database_path
 from lwm_agents.places.statement import Statement, answer
@@ -141,7 +142,10 @@ class RealPlace:
             environment=self._environment,
             timeout=timeout,
         )
-        finished = await in_thread(process.run, stop=process.stop)
+        try:
+            finished = await in_thread(process.run, stop=process.stop)
+        except SupervisorError as failure:
+            raise OSError(failure.errno or errno.EIO, str(failure)) from failure
         self.cwd = finished.cwd or self.cwd
         return finished
 

@@ -27,6 +27,9 @@ GRACE = 1.0
 LOOK = 0.2
 """Seconds between two looks at what a command uses."""
 
+_SPARE = 20
+"""How far from the limit of processes a command is ended, so that more can be started after it."""
+
 _SHIELDED = ("SIGINT", "SIGTERM", "SIGHUP")
 _DEFAULTS = (*_SHIELDED, "SIGPIPE", "SIGXFSZ", "SIGCHLD")
 
@@ -57,7 +60,7 @@ class Reaper:
         for fd in (self._output, *self._others):
             os.close(fd)
         self._say(f"pid {self._child}")
-        limited = "memory" in self._request or "disk" in self._request
+        limited = "memory" in self._request
         while True:
             ready, _, _ = select.select([self._control, wake], [], [], LOOK if limited else None)
             if wake in ready:
@@ -125,6 +128,9 @@ class Reaper:
         """Return which limit the command is past, if any."""
         if self._free - _free_bytes(self._request) > self._request.get("disk", 0):
             return "disk"
+        running = sum(name.isdigit() for name in os.listdir("/proc"))
+        if running >= self._request.get("processes", running + 1) - _SPARE:
+            return "processes"
         most = self._request.get("memory")
         if most is not None and sum(map(_own_memory, tree(self._child))) > most:
             return "memory"

@@ -124,7 +124,11 @@ def _serve(connection: Any, host: int, network: Network | None) -> None:
                 if os.getpid() == 1:  # all there is in a copy; outside it would be everybody's
                     os.kill(-1, signal.SIGKILL)
                 continue
-            child = os.fork()
+            try:
+                child = _fork()
+            except OSError as error:
+                child = -1
+                os.write(fds[1], f"failed start {error.errno}\n".encode())
             if child == 0:
                 connection.close()
                 for fd in (wake, waker, host, asks):
@@ -139,6 +143,19 @@ def _serve(connection: Any, host: int, network: Network | None) -> None:
                     os._exit(0)
             for fd in fds:
                 os.close(fd)
+
+
+def _fork() -> int:
+    """Fork; where there are too many processes, wait a little for those that are ending."""
+    import time
+
+    for _ in range(50):
+        try:
+            return os.fork()
+        except BlockingIOError:
+            time.sleep(0.02)
+            reap()
+    return os.fork()
 
 
 def _enter_copy(copy: dict[str, Any], connection: Any) -> Network:
@@ -171,10 +188,10 @@ def _enter_copy(copy: dict[str, Any], connection: Any) -> Network:
     from lwm_agents.places.seccomp import instructions
 
     os.chdir(copy["layer"])
-    mounts = Mounts(dict(copy["layers"]), privileged=privileged)
+    mounts = Mounts(dict(copy["layers"]), copy["ways"], privileged=privileged)
     others = 0 if privileged else _NAMESPACES
     syscalls.unshare(syscalls.CLONE_NEWNS | others)
-    mounts.build(copy["hidden"])
+    mounts.build(copy["hidden"], copy["processes"])
     _limit_processes(copy["processes"])
     if privileged:
         # The mounts stay with the real user namespace: nobody in the new one can undo them.
@@ -193,7 +210,8 @@ def _enter_copy(copy: dict[str, Any], connection: Any) -> Network:
     syscalls.step("ready")
     syscalls.prctl(syscalls.PR_SET_PDEATHSIG, signal.SIGKILL)
     root = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    send(connection, {"ready": {"layers": mounts.layers, "privileged": privileged}}, (root,))
+    made = {"layers": mounts.layers, "prepared": mounts.prepared, "privileged": privileged}
+    send(connection, {"ready": made}, (root,))
     os.close(root)
     _load()
     return network

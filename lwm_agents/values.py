@@ -114,7 +114,8 @@ class Signals(Value):
     `logprob` is the mean, `least` the lowest log probability of the answer's tokens, natural.
     `nearness` (0..1) says how near the best recalled example's action is, `example_match` how
     like that example's observation the answer is, `agreement` how like a second sample it is.
-    Each is None where nobody knows. `computed`: code worked the answer out. `cut`: the model did
+    `stated` is the confidence that the world itself gave, before calibration. Each is None where
+    nobody knows. `computed`: code worked the answer out. `cut`: the model did
     not end it. `length` is its number of characters.
     """
 
@@ -123,6 +124,7 @@ class Signals(Value):
     nearness: float | None = Field(default=None, ge=0, le=1)
     example_match: float | None = Field(default=None, ge=0, le=1)
     agreement: float | None = Field(default=None, ge=0, le=1)
+    stated: float | None = Field(default=None, ge=0, le=1)
     computed: bool = False
     cut: bool = False
     length: int = Field(default=0, ge=0)

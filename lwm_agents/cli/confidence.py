@@ -39,11 +39,11 @@ def calibrate(
     json: JsonOption = False,
 ) -> None:
     """Calibrate confidence on logged pairs, and test it on trajectories not used for that."""
-    from lwm_agents.confidence import fit, held_out, reliability, report
+    from lwm_agents.confidence import fit, held_out, measure, report
 
     pairs, named = _of_engine(_pairs(rows, store), engine)
     calibrator = fit(pairs, seed, engine=named, prompts=prompts)
-    before, after = report(pairs), reliability(pairs, held_out(pairs, seed))
+    before, after = report(pairs), measure(pairs, held_out(pairs, seed))
     if out is not None:
         _save(calibrator, out)
     if picture is not None:
@@ -65,7 +65,7 @@ def drift(
     json: JsonOption = False,
 ) -> None:
     """Show each tool's fidelity over time, and warn where it has dropped."""
-    from lwm_agents.confidence.drift import drift as look
+    from lwm_agents.confidence.trend import drift as look
 
     with open_store(store) as log:
         found = look(log, tool)
@@ -160,7 +160,7 @@ def _map_of(calibrator: Calibrator, tool: str) -> str:
 
 
 def _print_drift(found: list[Drift]) -> None:
-    from lwm_agents.confidence.drift import WINDOW, sparkline
+    from lwm_agents.confidence.trend import WINDOW, sparkline
 
     table = output.table(
         "tool", "calls", "mean", "now", "over time", right=("calls", "mean", "now")

@@ -17,7 +17,7 @@ from typing import Annotated, Literal
 from pydantic import Field, ValidationError
 
 from lwm_agents.errors import ConfigError
-from lwm_agents.values import Signals, Value
+from lwm_agents.values import Observation, Signals, Source, Value
 
 VERSION = 1
 """Of the JSON. A file of another version is refused."""
@@ -34,6 +34,9 @@ COMPUTED = 0.99
 CUT = 0.5
 """Factor of the stated prior for an answer that the model did not end."""
 
+GUESSED: tuple[Source, ...] = ("imagined", "recalled")
+"""The sources that carry a confidence; what was executed or rehearsed is no guess."""
+
 
 class Weight(Value):
     """The weight of one feature, and the range it had where it was fitted; no further is it led."""
@@ -44,17 +47,21 @@ class Weight(Value):
 
 
 class Logistic(Value):
-    """p = 1 / (1 + exp(-(intercept + Σ weight · feature))), features as `features` gives them."""
+    """p = 1 / (1 + exp(-(intercept + Σ weight · feature + offset of the tool))).
+
+    Features as `features` gives them. `offsets` are of the tools of a domain, none for others.
+    """
 
     kind: Literal["logistic"] = "logistic"
     n: int
     intercept: float
     weights: dict[str, Weight]
+    offsets: dict[str, float] = Field(default_factory=dict)
 
-    def __call__(self, signals: Signals) -> float:
+    def __call__(self, signals: Signals, tool: str) -> float:
         """Return the probability of being right."""
         found = features(signals)
-        total = self.intercept
+        total = self.intercept + self.offsets.get(tool, 0.0)
         for name, one in self.weights.items():
             total += one.weight * min(one.high, max(one.low, found.get(name, 0.0)))
         return _within(1 / (1 + math.exp(-max(-40.0, min(40.0, total)))))
@@ -68,7 +75,7 @@ class Isotonic(Value):
     x: tuple[float, ...] = Field(min_length=1)
     y: tuple[float, ...] = Field(min_length=1)
 
-    def __call__(self, signals: Signals) -> float:
+    def __call__(self, signals: Signals, tool: str) -> float:  # noqa: ARG002
         """Return the probability of being right."""
         at = stated_prior(signals)
         after = bisect_right(self.x, at)
@@ -110,7 +117,18 @@ class Calibrator(Value):
         if signals is None:
             return PRIOR
         chosen = self.tools.get(tool) or self.domains.get(domain or self.domain_of.get(tool, ""))
-        return _within(stated_prior(signals)) if chosen is None else chosen(signals)
+        return _within(stated_prior(signals)) if chosen is None else chosen(signals, tool)
+
+    def applied(self, seen: Observation, tool: str, domain: str | None = None) -> Observation:
+        """Return a predicted observation with its confidence calibrated.
+
+        What the world said is kept in `signals.stated`. Others come back as they are.
+        """
+        if seen.source not in GUESSED:
+            return seen
+        signals = signals_of(seen.signals, seen.confidence)
+        confidence = self(tool, signals, domain)
+        return seen.model_copy(update={"confidence": confidence, "signals": signals})
 
     def save(self, file: str | Path) -> None:
         """Write it as JSON. Raises OSError."""
@@ -137,13 +155,24 @@ class Calibrator(Value):
         return Calibrator(engine=engine)
 
 
-def stated_prior(signals: Signals) -> float:
-    """Return how sure a prediction is before any calibration, 0.02 to 0.99.
+def signals_of(signals: Signals | None, confidence: float | None) -> Signals:
+    """Return signals that hold what the world itself said."""
+    signals = signals or Signals()
+    return (
+        signals if signals.stated is not None else signals.model_copy(update={"stated": confidence})
+    )
 
-    COMPUTED where code worked it out. Else exp of the least log probability: an answer is as sure
-    as its most doubtful token. Without log probabilities the nearness of the example it follows,
-    times how like that example it is; without an example PRIOR. Half of it where it was cut.
+
+def stated_prior(signals: Signals) -> float:
+    """Return how sure a prediction is before any calibration.
+
+    What the world itself said. Else COMPUTED where code worked it out. Else exp of the least log
+    probability: an answer is as sure as its most doubtful token. Without log probabilities the
+    nearness of the example it follows, times how like that example it is; without an example PRIOR.
+    Half of it where it was cut.
     """
+    if signals.stated is not None:
+        return signals.stated
     if signals.computed:
         return COMPUTED
     if signals.least is not None:
@@ -167,8 +196,11 @@ def features(signals: Signals) -> dict[str, float]:
     """
     mean, least = _probability(signals.logprob), _probability(signals.least)
     near, match = signals.nearness or 0.0, signals.example_match or 0.0
+    stated = stated_prior(signals)
     agreement, length = signals.agreement or 0.0, math.log1p(signals.length) / 10
     return {
+        "stated": stated,
+        "stated_squared": stated * stated,
         "mean": mean,
         "mean_known": float(signals.logprob is not None),
         "least": least,

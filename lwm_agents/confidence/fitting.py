@@ -93,7 +93,7 @@ def _brier(pairs: Sequence[Pair], seed: int, make: Callable[[Sequence[Pair]], Ma
         made = make([pairs[index] for index in outside])
         for index in inside:
             pair = pairs[index]
-            total += (made(_signals(pair)) - pair.right) ** 2
+            total += (made(pair.signals, pair.tool) - pair.right) ** 2
     return total / len(pairs)
 
 
@@ -104,15 +104,20 @@ def _logistic(pairs: Sequence[Pair]) -> Map:
     right = [pair.right for pair in pairs]
     if len(set(right)) < 2:
         return _isotonic(pairs)
-    found = [features(_signals(pair)) for pair in pairs]
+    found = [features(pair.signals) for pair in pairs]
     table = np.array([list(one.values()) for one in found])
     varies = table.std(axis=0) > 1e-9
     names = [name for name, used in zip(found[0], varies, strict=True) if used]
     table = table[:, varies]
     scale = table.std(axis=0)
+    # One column a tool, not scaled: the penalty pulls tools with few pairs to the domain's mean.
+    tools = sorted({pair.tool for pair in pairs})
+    tools = tools if len(tools) > 1 else []
+    which = np.array([[float(pair.tool == tool) for tool in tools] for pair in pairs])
     model = linear.LogisticRegression(C=1.0, max_iter=2000)
-    model.fit(table / scale, right)
-    weights = model.coef_[0] / scale
+    model.fit(np.hstack([table / scale, which]), right)
+    weights = model.coef_[0][: len(names)] / scale
+    offsets = model.coef_[0][len(names) :]
     return Logistic(
         n=len(pairs),
         intercept=_short(model.intercept_[0]),
@@ -122,23 +127,18 @@ def _logistic(pairs: Sequence[Pair]) -> Map:
                 names, weights, table.min(axis=0), table.max(axis=0), strict=True
             )
         },
+        offsets={tool: _short(own) for tool, own in zip(tools, offsets, strict=True)},
     )
 
 
 def _isotonic(pairs: Sequence[Pair]) -> Map:
     isotonic: Any = _sklearn("isotonic")
     model = isotonic.IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip")
-    model.fit(
-        [stated_prior(_signals(pair)) for pair in pairs], [float(pair.right) for pair in pairs]
-    )
+    model.fit([stated_prior(pair.signals) for pair in pairs], [float(pair.right) for pair in pairs])
     knots = {
         _short(x): _short(y) for x, y in zip(model.X_thresholds_, model.y_thresholds_, strict=True)
     }
     return Isotonic(n=len(pairs), x=tuple(knots), y=tuple(knots.values()))
-
-
-def _signals(pair: Pair) -> Any:
-    return pair.signals
 
 
 def _short(number: float) -> float:

@@ -8,15 +8,13 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from lwm_agents.confidence.calibrator import GUESSED, signals_of
 from lwm_agents.errors import Misuse
 from lwm_agents.store import Store
 from lwm_agents.values import Signals, Source
 
 RIGHT = 0.9
 """A prediction is right where its fidelity is at least this. What is exact after masking has 1."""
-
-PREDICTED: tuple[Source, ...] = ("imagined", "recalled")
-"""The sources that carry a confidence; what was executed or rehearsed is no guess."""
 
 
 class Pair(BaseModel):
@@ -35,7 +33,7 @@ class Pair(BaseModel):
     domain: str | None = None
     source: Source = "imagined"
     confidence: float | None = Field(default=None, ge=0, le=1)
-    signals: Signals | None = None
+    signals: Signals = Signals()
     fidelity: float = Field(ge=0, le=1)
     engine: str | None = None
     prompts: str | None = None
@@ -52,7 +50,7 @@ class Pair(BaseModel):
 
 
 def read_pairs(file: str | Path) -> list[Pair]:
-    """Read the pairs of a JSONL file, without those that have no signals or were `unanswered`.
+    """Read the pairs of a JSONL file, without those that no world answered.
 
     A last line without its end, as a run that was killed leaves it, is left out too. Raises Misuse
     where the file can't be read or a line is no such row.
@@ -78,7 +76,7 @@ def pairs_of(store: Store) -> list[Pair]:
             tool=one.action.tool,
             source=one.prediction.source,
             confidence=one.prediction.confidence,
-            signals=one.prediction.signals,
+            signals=one.prediction.signals or Signals(),
             fidelity=one.fidelity,
             engine=one.engine,
         )
@@ -114,4 +112,8 @@ def _parsed(file: str | Path, number: int, line: str) -> Pair:
 
 
 def _usable(pairs: Iterable[Pair]) -> list[Pair]:
-    return [pair for pair in pairs if pair.signals is not None and pair.source in PREDICTED]
+    return [
+        pair.model_copy(update={"signals": signals_of(pair.signals, pair.confidence)})
+        for pair in pairs
+        if pair.source in GUESSED
+    ]

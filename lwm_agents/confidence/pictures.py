@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lwm_agents.confidence.drift import WINDOW, Drift
 from lwm_agents.confidence.reliability import Bin, Reliability
+from lwm_agents.confidence.trend import WINDOW, Drift
 from lwm_agents.errors import Misuse
 
 if TYPE_CHECKING:

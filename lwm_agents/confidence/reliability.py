@@ -72,10 +72,10 @@ def report(pairs: Sequence[Pair], calibrator: Calibrator | None = None) -> Relia
         said = [PRIOR if pair.confidence is None else pair.confidence for pair in pairs]
     else:
         said = [calibrator(pair.tool, pair.signals, pair.domain) for pair in pairs]
-    return reliability(pairs, said)
+    return measure(pairs, said)
 
 
-def reliability(pairs: Sequence[Pair], confidences: Sequence[float]) -> Reliability:
+def measure(pairs: Sequence[Pair], confidences: Sequence[float]) -> Reliability:
     """Return how far these confidences, one a pair, can be trusted. There must be pairs."""
     if not pairs:
         raise ValueError("there is no pair to report on")

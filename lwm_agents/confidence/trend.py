@@ -30,7 +30,7 @@ BEFORE, AFTER = 30, 8
 LOOKED_AT = 1_000
 """How many of a tool's last calls are looked at."""
 
-TOGETHER = 5
+TOGETHER = 20
 """Calls of one session, at most, that are shuffled as one."""
 
 _DRAWS = 1_999

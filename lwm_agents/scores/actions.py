@@ -10,6 +10,9 @@ from lwm_agents.values import Action
 
 _QUERY = re.compile(r"\s*(?:SELECT|WITH|VALUES|TABLE)\b", re.IGNORECASE)
 _ORDERED = re.compile(r"\bORDER\s+BY\b", re.IGNORECASE)
+_LONG = 10_000
+"""Commands of more characters are not looked into."""
+
 _ENDS = frozenset((";", "&&", "||", "&", "\n"))
 _SILENT = "cd mkdir touch rm mv cp ln chmod chown export set unset source true : shopt umask"
 # What prints a line, or none, for each line it reads.
@@ -35,12 +38,18 @@ def order_of(action: Action | None) -> Order | None:
 
 
 def _outside_parentheses(query: str) -> str:
-    while (shorter := re.sub(r"\([^()]*\)", " ", query)) != query:
-        query = shorter
-    return query
+    depth, kept = 0, []
+    for part in re.split(r"([()])", query):
+        if part in ("(", ")"):
+            depth += 1 if part == "(" else -1
+        elif depth <= 0:
+            kept.append(part)
+    return " ".join(kept)
 
 
 def _has_no_order(command: str) -> bool:
+    if len(command) > _LONG:
+        return False
     printing = [one for one in _pipelines(command) if one[0] and one[0][0] not in _SILENT.split()]
     if len(printing) != 1:
         return False

@@ -29,10 +29,10 @@ _HEX = r"(?!0+\b)(?:[0-9a-f]{64}|[0-9a-f]{7,40})(?![0-9a-f])"
 _PORT = r"(?:3276[89]|327[7-9]\d|32[89]\d\d|3[3-9]\d{3}|[45]\d{4}|60\d{3})(?!\d)"
 _SIGNAL = "(?:Killed|Terminated|Aborted|Hangup|Quit|Segmentation|Bus error|Floating|Illegal)"
 _GIT = (
-    r"\bgit\b(?![^|;&\n]*(?:\b(?:ls-tree|ls-files|hash-object|write-tree|cat-file|diff)\b"
+    r"\bgit\b(?![^|;&\n]{0,200}(?:\b(?:ls-tree|ls-files|hash-object|write-tree|cat-file|diff)\b"
     r"|rev-parse \S*(?::|\^\{tree)))"
 )
-_NO_GIVEN_DATE = r"(?![^|;&\n]*(?:-d|--date)[ =]?['\"]?@?\d)"
+_NO_GIVEN_DATE = r"(?![^|;&\n]{0,200}(?:-d|--date)[ =]?['\"]?@?\d)"
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ DURATIONS = (
         r"(?P<load2>\d+inputs\+\d+outputs \(\d+major\+\d+minor\)pagefaults \d+swaps)$",
         "elapsed",
     ),
-    _rule(r"(?P<duration>\b[\d.]+s user [\d.]+s system \d+% cpu [\d.:]+ total)", " cpu "),
+    _rule(r"(?P<duration>\b[\d.]{1,12}s user [\d.]{1,12}s system \d+% cpu [\d.:]+ total)", " cpu "),
     _rule(r"\b(?P<count>\d+) loops, best of \d+: (?P<duration>[\d.]+ [mun]?sec) per loop", "loops"),
     _rule(
         r"^Run Time: real (?P<duration>\S+) user (?P<duration2>\S+) sys (?P<duration3>\S+)$",
@@ -153,7 +153,7 @@ NAMES = (
     _rule(r"\bst_ino=(?P<inode>\d+)", "st_ino"),
     _rule(r"\bst_dev=(?P<device>\d+)", "st_dev"),
     _rule(r"\"(?:ino|inode)\": ?(?P<inode>\d+)", '"ino'),
-    _rule(r"^ *(?P<inode>\d+) (?=\S)", when=r"\bls\b[^|;&\n]* -[A-Za-z]*i"),
+    _rule(r"^ *(?P<inode>\d+) (?=\S)", when=r"\bls\b[^|;&\n]{0,200} -[A-Za-z]*i"),
     # mktemp's and Python's tempfile's own names; some digit or capital tells them from words.
     _rule(r"(?<!\w)tmp\.(?P<temporary>(?=[a-z]*[A-Z0-9])[A-Za-z0-9]{10})(?![A-Za-z0-9])", "tmp."),
     _rule(
@@ -197,9 +197,9 @@ COMMITS = (
     _rule(rf"\bmoving from \S+ to (?P<commit>{_HEX})$", "moving from"),
     _rule(rf"\bbuild[ -]?id(?:\[\w+\])?[ :=]+(?P<commit>{_HEX})", "uild", ignore_case=True),
     _rule(rf"^(?:[*|/\\_ ]*[<>+=^-]? ?)(?P<commit>{_HEX})(?=[\s)]|$)", when=_GIT),
-    _rule(rf"^[*+ ] (?:\([^)\n]*\)|\S+) +(?P<commit>{_HEX}) ", when=rf"{_GIT}.*\bbranch\b"),
-    _rule(rf"-g(?P<commit>{_HEX})$", when=rf"{_GIT}.*\bdescribe\b"),
-    _rule(rf" (?P<commit>{_HEX}) +[\[(]", when=rf"{_GIT}.*\bworktree\b"),
+    _rule(rf"^[*+ ] (?:\([^)\n]*\)|\S+) +(?P<commit>{_HEX}) ", when=rf"{_GIT}.{{0,200}}\bbranch\b"),
+    _rule(rf"-g(?P<commit>{_HEX})$", when=rf"{_GIT}.{{0,200}}\bdescribe\b"),
+    _rule(rf" (?P<commit>{_HEX}) +[\[(]", when=rf"{_GIT}.{{0,200}}\bworktree\b"),
 )
 
 RULES = (*TIMES, *DURATIONS, *NAMES, *COMMITS)

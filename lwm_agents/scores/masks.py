@@ -16,14 +16,19 @@ from lwm_agents.scores.mask_rules import RULES, Rule
 from lwm_agents.scores.text import WINDOW
 from lwm_agents.values import Action
 
+_ASKED = 10_000
+"""How much of an action's text the rules for certain actions look at."""
+
 _NUMBERED = frozenset(
     ("address", "commit", "device", "inode", "job", "pid", "port", "ref", "temporary", "uuid")
 )
 _PLACE = re.compile("⟦([a-z]+)\x00(\\d+)⟧")
-_PADDING = re.compile("(?:^|(?<=\\s))[ \t]+(?=⟦)|(?<=⟧)[ \t]+(?=[ \t])", re.MULTILINE)
-_TEMPLATE = re.compile(r"([\w.-]*?)(X{3,})([\w.-]*)")
+_PADDING = re.compile(
+    "(?P<start>^[ \t]+(?=⟦))|(?<![ \t])[ \t]{2,}(?=⟦)|(?<=⟧)[ \t]{2,}", re.MULTILINE
+)
+_TEMPLATE = re.compile(r"([\w.-]{0,40}?)(X{3,})([\w.-]{0,40})")
 _FORMAT = re.compile(
-    r"\b(?:stat|find)\b[^|;&\n]*?(?:-c|--format=?|--printf=?|-printf)\s*['\"]([^'\"]+)"
+    r"\b(?:stat|find)\b[^|;&\n]{0,300}?(?:-c|--format=?|--printf=?|-printf)\s*['\"]([^'\"]+)"
 )
 _PREFIX = re.compile(r"prefix=['\"]([\w.-]+)")
 # The columns of ps, top and lsof that say what the machine was doing, not what it was asked.
@@ -74,11 +79,12 @@ class _Masking:
 
     def __init__(self, action: Action | None) -> None:
         self.asked = action_text(action)
+        self.head = self.asked[:_ASKED]
         self.found: list[tuple[str, str]] = []
 
     def of(self, text: str) -> str:
-        for rule in (*RULES, *_templates(self.asked)):
-            if rule.when is not None and not rule.when.search(self.asked):
+        for rule in (*RULES, *_templates(self.head)):
+            if rule.when is not None and not rule.when.search(self.head):
                 continue
             if not rule.near or any(one in text for one in rule.near):
                 text = rule.pattern.sub(self._replace, text)
@@ -98,7 +104,7 @@ class _Masking:
             number = numbers.get((kind, value))
             return f"⟦{kind}{length}{f' {number}' if number else ''}⟧"
 
-        return _PLACE.sub(name, _PADDING.sub("", text))
+        return _PLACE.sub(name, _PADDING.sub(_fold_padding, text))
 
     def _replace(self, match: re.Match[str]) -> str:
         whole, start = match[0], match.start()
@@ -110,7 +116,9 @@ class _Masking:
         return whole
 
     def _place(self, kind: str, value: str) -> str:
-        if "⟦" in value or re.search(rf"(?<!\w){re.escape(value)}(?!\w)", self.asked):
+        if "⟦" in value or (
+            value in self.asked and re.search(rf"(?<!\w){re.escape(value)}(?!\w)", self.asked)
+        ):
             return value
         self.found.append((kind, value))
         return f"⟦{kind}\x00{len(self.found) - 1}⟧"
@@ -137,6 +145,10 @@ class _Masking:
                 continue
             lines[index] = " ".join(cells)
         return "\n".join(lines)
+
+
+def _fold_padding(match: re.Match[str]) -> str:
+    return "" if match["start"] else match[0][-1]
 
 
 def _templates(asked: str) -> list[Rule]:

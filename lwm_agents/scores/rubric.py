@@ -63,11 +63,12 @@ class Rubric(Value):
 def rubric(predicted: Reading, happened: Reading, asked: str, score: float) -> Rubric:
     """Mark a prediction, where neither text is empty; `asked` is the text of the action."""
     left, right = _facts(predicted), _facts(happened)
+    shapes = _shapes(predicted), _shapes(happened)
     return Rubric(
-        format=_format(predicted, happened),
+        format=_format(predicted, happened, shapes),
         factuality=_factuality(left, right),
         consistency=_consistency(left, right, set(_FACT.findall(asked))),
-        realism=_realism(predicted, happened),
+        realism=_realism(predicted.text, happened.text, shapes),
         quality=score,
     )
 
@@ -82,9 +83,9 @@ def _shapes(reading: Reading) -> list[Line]:
     return [Line(_shape(line.text)) for line in reading.lines]
 
 
-def _format(left: Reading, right: Reading) -> float:
+def _format(left: Reading, right: Reading, shapes: tuple[list[Line], list[Line]]) -> float:
     if right.tree is None:
-        return Alignment(Line.likeness).common(_shapes(left), _shapes(right), "loose")
+        return Alignment(Line.likeness).common(*shapes, "loose")
     if left.tree is None:
         return 0.0  # what a program reads must parse
     mine, theirs = paths(left.tree), paths(right.tree)
@@ -106,13 +107,13 @@ def _share(facts: Counter[str] | dict[str, int], among: Set[str]) -> float:
     return sum(fact in among for fact in facts) / len(facts) if facts else 1.0
 
 
-def _realism(left: Reading, right: Reading) -> float:
-    lengths = sorted((len("".join(left.text.split())), len("".join(right.text.split()))))
-    shapes, known = _shapes(left), set(_shapes(right))
-    alike = sum(shape in known for shape in shapes) / len(shapes)
+def _realism(left: str, right: str, shapes: tuple[list[Line], list[Line]]) -> float:
+    lengths = sorted(len("".join(text.split())) for text in (left, right))
+    known = set(shapes[1])
+    alike = sum(shape in known for shape in shapes[0]) / len(shapes[0])
     mark = (lengths[0] / lengths[1] + alike) / 2
-    tells = {found.lower() for found in _TELLS.findall(left.text)}
-    return mark / 2 if tells - {found.lower() for found in _TELLS.findall(right.text)} else mark
+    mine, theirs = ({tell.lower() for tell in _TELLS.findall(text)} for text in (left, right))
+    return mark / 2 if mine - theirs else mark
 
 
 def _shape(line: str) -> str:

@@ -10,7 +10,7 @@ from lwm_agents.scores.align import Alignment, Order
 
 Row = tuple[str, ...]
 
-_RULE = re.compile(r"[\s|+:=-]*[+=-][\s|+:=-]*")
+_RULE = re.compile(r"(?=[\s|:]*[+=-])[\s|+:=-]+")
 _FOOTER = re.compile(r"\(\d+ rows?.*\)|\d+ rows? in set.*|Empty set.*|total \d+\w?|\S.*:")
 _LISTED = re.compile(
     r"(?P<before>(?:⟦[^⟧]*⟧ +)?(?:\d+ +)?[-dlbcps][-rwxsStT]{9}[.+@]? .*?⟦time⟧) (?P<name>.+)"

@@ -224,6 +224,29 @@ def test_no_depth_is_too_deep(opening: str) -> None:
     assert 0 <= got.score < 1
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "-" * 30_000 + "x",
+        " " * 30_000 + "took 12 ms",
+        "took 12 ms" + " " * 30_000 + "x",
+        "1." * 10_000 + " cpu ",
+        "- link " + "/" * 30_000 + " [",
+        '["' + "a\\\\" * 10_000,
+        "w/ " * 10_000 + "!",
+        "⟦" * 30_000,
+        "real\n" * 10_000,
+        "0x" + "5" * 30_000,
+        "git " * 10_000,
+        "find stat ls date " * 3_000,
+    ],
+)
+def test_no_text_takes_for_ever(text: str) -> None:
+    assert compare(text, text + " y").score < 1
+    assert compare("x", text, f"SELECT {text}").score < 1
+    assert compare("x", text, f"git stat date mktemp tempfile {text}").score < 1
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "line",

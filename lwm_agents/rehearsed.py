@@ -69,7 +69,8 @@ class Rehearsed:
             return
         try:
             with _seen(self.copy) as copied:
-                changed = next(copied.touched(), None) is not None
+                tops = set(self.copy.layers) if isinstance(self.copy, CopyPlace) else set()
+                changed = any(path not in tops for path in copied.touched())
         finally:
             self.end()
         if not changed and journal.read(str(self.folder)) is None:
@@ -153,7 +154,9 @@ def _seen(copy: Copy) -> Iterator[Copied]:
         return
     assert copy.root_fd is not None
     layers = [Layer(path, upper) for path, upper in copy.layers.items()]
-    copied = OverlayCopied(copy.root, copy.database, copy.began_ns, copy.root_fd, layers)
+    copied = OverlayCopied(
+        copy.root, copy.database, copy.began_ns, copy.root_fd, layers, copy.prepared
+    )
     try:
         yield copied
     finally:

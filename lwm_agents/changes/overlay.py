@@ -38,8 +38,9 @@ class Layer:
 class OverlayCopied:
     """The merged view of a session's overlays (a `Copied`).
 
-    `root_fd` is a directory descriptor of `/` in the copy. Close it after use: `close()` gives
-    back only what this object opened itself.
+    `root_fd` is a directory descriptor of `/` in the copy. `prepared` are folders of the layers
+    that whoever mounted them made beforehand: their owner and mode are no change. Close it after
+    use: `close()` gives back only what this object opened itself.
     """
 
     def __init__(
@@ -49,11 +50,13 @@ class OverlayCopied:
         began_ns: int,
         root_fd: int,
         layers: Sequence[Layer],
+        prepared: Iterable[str] = (),
     ) -> None:
         self.root = root
         self.database = database
         self.began_ns = began_ns
         self._layers = sorted(layers, key=lambda layer: layer.path)
+        self._prepared = frozenset(prepared)
         self._merged = Tree(root_fd)
         self._real = Tree()
         self._uppers = {layer.path: _upper_tree(layer.upper) for layer in self._layers}
@@ -130,7 +133,8 @@ class OverlayCopied:
             path, in_upper = todo.pop()
             if path in mounts:
                 continue  # another overlay lies over it
-            yield path
+            if path not in self._prepared:
+                yield path
             real = self._real.lstat(path)
             if not in_upper:
                 below = dict.fromkeys(self._names_of_both(path, real), False)

@@ -164,8 +164,8 @@ class CopyPlace:
 
     @property
     def prepared(self) -> list[str]:
-        """Directories in the layers that were made beforehand, and are no change."""
-        return self._state.prepared
+        """Directories in the layers whose owner and mode are no change: made beforehand."""
+        return [*self._state.prepared, *(self._state.layers if self._foreign else ())]
 
     @property
     def cwd(self) -> str:

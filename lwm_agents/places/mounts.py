@@ -146,6 +146,7 @@ class Mounts:
             holder.kind in _PSEUDO
             or "ro" in holder.options
             or not stat.S_ISDIR(os.stat(path).st_mode)
+            or not os.access(path, os.X_OK, effective_ids=True)
         ):
             self._read_only(path, target)
             return

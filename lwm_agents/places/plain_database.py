@@ -105,9 +105,11 @@ def _lay_out(layer: Layer, path: str, stopped: threading.Event) -> str:
             layer.folder.drop(own.content)
         own.content = base + suffix
         own.mode, own.uid, own.gid = stat.S_IMODE(state.st_mode), state.st_uid, state.st_gid
-    for suffix in SUFFIXES:
-        if suffix not in found and "" in found:
-            layer.hide(path + suffix)  # what others make beside theirs does not belong to this one
+    if "" in found:
+        for suffix in SUFFIXES:
+            there = layer.lstat(path + suffix)
+            if suffix not in found and (there is None or stat.S_ISREG(there.st_mode)):
+                layer.hide(path + suffix)  # what others make beside theirs is not of this one
     layer.folder.save()
     return base
 
@@ -168,18 +170,24 @@ def _rights(layer: Layer, path: str, base: str) -> Iterator[None]:
 
 def _take_up(layer: Layer, path: str, base: str) -> None:
     """Make the world show the files that lie in the layer now."""
-    found = database_files(layer, path)
-    above = layer.find(os.path.dirname(path))
+    above, main = layer.find(os.path.dirname(path)), None
     for suffix in SUFFIXES:
-        lies, node = os.path.lexists(layer.folder.file(base + suffix)), found.get(suffix)
-        if lies and (node is None or node.content != base + suffix):
-            layer.set(path + suffix, _made(layer, base + suffix, found.get(""), above))
-        elif not lies and node is not None:
+        content, node = base + suffix, None
+        with suppress(FileNotFoundError):
+            node = layer.find(path + suffix)
+        taken = node is not None and node.content == content
+        lies = os.path.lexists(layer.folder.file(content))
+        if lies and not taken:
+            layer.set(path + suffix, _made(layer, content, main, above))
+        elif taken and not lies:
             layer.set(path + suffix, None)
-            if found[""].copied is not None:
-                layer.hide(path + suffix)
+            layer.hide(path + suffix)
         if suffix == "" and lies:
-            found[""] = layer.find(path)
+            main = layer.find(path)
+        if suffix == "-shm" and lies and node is not None and node.copied is not None:
+            # An index into the log, for those who have it open: to change it is no change.
+            state = os.lstat(layer.folder.file(content))
+            node.copied = state.st_size, state.st_mtime_ns
     with suppress(OSError):
         os.rmdir(os.path.dirname(layer.folder.file(base)))  # where no database was made after all
 

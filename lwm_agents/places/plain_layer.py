@@ -148,9 +148,12 @@ class Layer:
                 above.names[self.fold(name)] = None
 
     def hide(self, path: str) -> None:
-        """Have nothing at a path where nothing is, whatever really comes to be there."""
+        """Have nothing at a path, whatever really is or comes to be there, and no change either.
+
+        What was put there, or removed, stays so.
+        """
         above, name = self.own(os.path.dirname(path)), os.path.basename(path)
-        above.names[self.fold(name)] = Node(name, hidden=True)
+        above.names.setdefault(self.fold(name), Node(name, hidden=True))
 
     def own(self, path: str) -> Node:
         """Return the node of something that is there, as part of the tree: it can be changed."""

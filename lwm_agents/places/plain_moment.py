@@ -61,8 +61,9 @@ def copy_at_once(layer: Layer, path: str, base: str, stopped: threading.Event) -
     main = layer.folder.file(base)
     while True:
         found = database_files(layer, path)
-        if not all(may(layer, node, os.R_OK) for node in found.values()):
-            raise CannotSay(f"a database of which not every file can be read: {path}")
+        with suppress(FileNotFoundError):
+            for node in found.values():
+                _check_readable(layer, node)
         before = {suffix: _signature(layer, node) for suffix, node in found.items()}
         for suffix in SUFFIXES:
             with suppress(FileNotFoundError):
@@ -73,13 +74,20 @@ def copy_at_once(layer: Layer, path: str, base: str, stopped: threading.Event) -
             writing = _being_written(layer, found.get(""))
             found = database_files(layer, path)
             if before == {suffix: _signature(layer, node) for suffix, node in found.items()}:
-                if writing is False or not _has_journal(main):
-                    return found
                 if writing is True:
                     _undo(main)
                     return {key: node for key, node in found.items() if key != "-journal"}
+                if writing is False or not _has_journal(main):
+                    return found
         if stopped.wait(0.01) or time.monotonic() > deadline:
             raise CannotSay(f"no consistent copy can be had of a database being written: {path}")
+
+
+def _check_readable(layer: Layer, node: Node) -> None:
+    try:
+        layer.check(node, os.R_OK)
+    except PermissionError as error:
+        raise CannotSay(f"a file of the database can't be read: {node.real}") from error
 
 
 def _signature(layer: Layer, node: Node) -> tuple[object, ...] | None:
@@ -141,10 +149,12 @@ def _locked(fd: int, byte: int) -> bool | None:
 
 
 def _undo(main: str) -> None:
-    """Have SQLite undo what its journal says of a database that nobody else has open."""
+    """Have SQLite undo what the journal of a copied database says, and remove it."""
     state = os.lstat(main)
     connecting = closing(sqlite3.connect(main, isolation_level=None))
     with connecting as connection, suppress(sqlite3.Error):  # the tool's own statement will say it
         connection.execute("BEGIN IMMEDIATE")
         connection.execute("ROLLBACK")
+    with suppress(FileNotFoundError):
+        os.unlink(f"{main}-journal")  # where there was nothing to undo yet
     os.utime(main, ns=(state.st_mtime_ns, state.st_mtime_ns))

@@ -20,8 +20,8 @@ class Node:
     size and time of change (ns) in `copied`. `mode`, `uid` and `gid` are those of what has a
     content or was made here. `mtime_ns` is the time of the last change to a directory's names, or
     None where there was none. `names` holds what differs below a directory, by its folded name;
-    None is a name that is gone, and a `hidden` node a name that was not there when it mattered, and
-    does not come to be there because it really does.
+    None is a name that is gone. A `hidden` node is a name that others made for real after it could
+    have come to be here; it is not seen, and is not gone either.
     """
 
     name: str = ""

@@ -75,9 +75,10 @@ class RealFiles:
         `want` is made of os.R_OK, os.W_OK and os.X_OK.
         """
         with self._at(path) as (at, name):
+            state = os.stat(name, dir_fd=at, follow_symlinks=False)
             if os.access(name, want, dir_fd=at if _AT else None, effective_ids=EFFECTIVE):
                 return
-            state = os.stat(name, dir_fd=at, follow_symlinks=False)
+            os.stat(name, dir_fd=at, follow_symlinks=False)  # gone meanwhile is another answer
         number = errno.EACCES
         if want & os.W_OK and hasattr(os, "statvfs"):
             if os.statvfs(path).f_flag & os.ST_RDONLY:

@@ -97,7 +97,7 @@ async def differences(
                 for key, value in arguments.items()
             }
             try:
-                observation = await call(place, name, **own)  # type: ignore[arg-type]
+                observation = await call(place, name, **own)
                 seen.append(said(observation, place.root, name, arguments))
             except OSError as error:  # which the database tools let through
                 seen.append(repr((type(error), error.errno)))
@@ -290,12 +290,13 @@ sys.stdin.read()
 
 
 @posix
-@pytest.mark.parametrize("dies", [True, False])
+@pytest.mark.parametrize(("mode", "dies"), [("delete", True), ("delete", False), ("wal", False)])
 async def test_a_transaction_that_others_left_or_hold_open(
-    base: Path, root: Path, dies: bool
+    base: Path, root: Path, mode: str, dies: bool
 ) -> None:
     """What one left behind is undone as for real; what is still open is not seen yet."""
     with closing(sqlite3.connect(root / "shop.db")) as connection:
+        connection.execute(f"PRAGMA journal_mode={mode}")
         connection.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, x, filler)")
         connection.executemany(
             "INSERT INTO t VALUES (?, 0, ?)", [(n, "y" * 900) for n in range(99)]
@@ -312,11 +313,17 @@ async def test_a_transaction_that_others_left_or_hold_open(
     if dies:
         holder.kill()
         holder.wait()
-    assert (root / "shop.db-journal").exists()
+    assert (root / ("shop.db-wal" if mode == "wal" else "shop.db-journal")).exists()
     calls = [("sql_query", "SELECT sum(x) FROM t"), ("sql_execute", "UPDATE t SET x = x + 1"),
              ("sql_query", "SELECT sum(x) FROM t")]  # fmt: skip
     copy = PlainCopy(root, "shop.db", base / "layer")
-    copied = [(await call(copy, name, query=query)).text for name, query in calls]
+    copied = [(await call(copy, name, query=query)).text for name, query in calls[:1]]
+    assert list(copy.touched()) == []
+    copied += [(await call(copy, name, query=query)).text for name, query in calls[1:]]
+    gone = ["-shm", "-wal"] if mode == "wal" else ["-journal"] if dies else []
+    assert [path for path in copy.touched() if path != str(root)] == [
+        f"{root}/shop.db{suffix}" for suffix in ["", *gone]
+    ]
     holder.kill()
     holder.wait()
     holder.stdin.close()
@@ -525,8 +532,8 @@ def test_nodes_of_any_depth_are_kept() -> None:
     deepest = top = Node(real="/")
     for number in range(5000):
         deepest.names["gone"] = None
-        deepest.names["next"] = Node("next", mode=number)
-        deepest = deepest.names["next"]
+        deepest.names["next"] = below = Node("next", mode=number)
+        deepest = below
     kept = unpacked(json.loads(json.dumps(packed(top))))
     assert [node.mode for node in nodes(kept)] == [node.mode for node in nodes(top)]
     assert sum(None in node.names.values() for node in nodes(kept)) == 5000

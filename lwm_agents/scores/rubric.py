@@ -110,8 +110,9 @@ def _share(facts: Counter[str] | dict[str, int], among: Set[str]) -> float:
 def _realism(left: str, right: str, shapes: tuple[list[Line], list[Line]]) -> float:
     lengths = sorted(len("".join(text.split())) for text in (left, right))
     known = set(shapes[1])
-    alike = sum(shape in known for shape in shapes[0]) / len(shapes[0])
-    mark = (lengths[0] / lengths[1] + alike) / 2
+    # Of a very long text only the ends are read, and these may be blank.
+    alike = sum(shape in known for shape in shapes[0]) / max(1, len(shapes[0]))
+    mark = (lengths[0] / max(1, lengths[1]) + alike) / 2
     mine, theirs = ({tell.lower() for tell in _TELLS.findall(text)} for text in (left, right))
     return mark / 2 if mine - theirs else mark
 

@@ -11,7 +11,7 @@ import os
 import stat
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from lwm_agents.errors import Misuse
@@ -42,7 +42,8 @@ class PlainCopy:
 
     The real files are read and never changed. What differs lies in the folder, after each call: a
     later process that opens the same folder goes on from there. Where something can't be known
-    without changing what is real, CannotSay is raised.
+    without changing what is real, CannotSay is raised. `hidden` are absolute paths that may be
+    neither seen nor changed, with all that is below them: permission is denied.
 
     Raises Misuse where the root is no directory, the database's URL is of no kind known here, or
     the folder holds a copy of something else.
@@ -56,10 +57,11 @@ class PlainCopy:
         database: str | None,
         folder: str | os.PathLike[str],
         *,
+        hidden: Iterable[str] = (),
         descriptors: bool = HAS_DESCRIPTORS,
     ) -> None:
         try:
-            self._real = RealFiles(os.fspath(root), descriptors=descriptors)
+            self._real = RealFiles(os.fspath(root), hidden=hidden, descriptors=descriptors)
             self._real.entries(self._real.root)
         except OSError as error:
             raise Misuse(f"the root can't be used: {os.fspath(root)}: {error.strerror}") from error

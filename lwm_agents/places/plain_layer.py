@@ -7,7 +7,6 @@ import os
 import stat
 import sys
 import time
-import unicodedata
 from contextlib import suppress
 
 from lwm_agents.places.beneath import Entry, keep_owner_and_mode
@@ -34,8 +33,7 @@ class Layer:
     def __init__(self, real: RealFiles, folder: Folder) -> None:
         self.real = real
         self.folder = folder
-        self.fold = without_case if _ignores_case(real.root) else str
-        """Turns a name into what it is compared by."""
+        self.fold = real.fold
         self._root = parts(real.root)
 
     def find(self, path: str) -> Node:
@@ -224,15 +222,3 @@ class Layer:
         """Raise what the system does for a name that no file can have."""
         with suppress(FileNotFoundError):
             os.lstat(self.folder.file(name))
-
-
-def _ignores_case(path: str) -> bool:
-    try:
-        return sys.platform != "linux" and os.path.samefile(path, path.swapcase())
-    except OSError:
-        return False
-
-
-def without_case(name: str) -> str:
-    """Return a name as a system compares it that tells neither case nor composition apart."""
-    return unicodedata.normalize("NFC", name.casefold())

@@ -5,7 +5,9 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterator
+import sys
+import unicodedata
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 
 from lwm_agents.places.beneath import HAS_DESCRIPTORS, Beneath, Entry, entries, open_regular
@@ -17,14 +19,20 @@ _AT = os.access in os.supports_dir_fd
 class RealFiles:
     """Reads real files by their absolute paths, below the root without following any link.
 
-    Raises OSError as the system does.
+    Raises OSError as the system does, and for what is `hidden` as if the caller had no right to it
+    or to what is below.
     """
 
-    def __init__(self, root: str, *, descriptors: bool = HAS_DESCRIPTORS) -> None:
+    def __init__(
+        self, root: str, *, hidden: Iterable[str] = (), descriptors: bool = HAS_DESCRIPTORS
+    ) -> None:
         self._beneath = Beneath(root, descriptors=descriptors)
         self._descriptors = descriptors
         self.root = self._beneath.root
+        self.fold = without_case if _ignores_case(self.root) else str
+        """Turns a name or path into what it is compared by."""
         self._inside = os.path.join(self.root, "")
+        self._hidden = tuple(self.fold(os.path.join(os.path.realpath(p), "")) for p in hidden)
 
     def close(self) -> None:
         """Give back the root's descriptor. May be called more than once."""
@@ -62,7 +70,7 @@ class RealFiles:
     def xattrs(self, path: str) -> dict[str, bytes]:
         """Return the extended attributes that can be read, where the system has any."""
         found: dict[str, bytes] = {}
-        if hasattr(os, "listxattr"):
+        if hasattr(os, "listxattr") and not self._hides(path):
             with suppress(OSError):
                 for name in os.listxattr(path, follow_symlinks=False):
                     with suppress(OSError):
@@ -89,12 +97,29 @@ class RealFiles:
 
     @contextmanager
     def _at(self, path: str) -> Iterator[tuple[int | None, str]]:
+        if self._hides(path):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         if not self._descriptors or not (path + os.sep).startswith(self._inside):
             yield None, path
             return
         names = [name for name in path[len(self._inside) :].split(os.sep) if name]
         with self._beneath.at(names) as found:
             yield found
+
+    def _hides(self, path: str) -> bool:
+        return self.fold(path + os.sep).startswith(self._hidden)
+
+
+def _ignores_case(path: str) -> bool:
+    try:
+        return sys.platform != "linux" and os.path.samefile(path, path.swapcase())
+    except OSError:
+        return False
+
+
+def without_case(name: str) -> str:
+    """Return a name as a system compares it that tells neither case nor composition apart."""
+    return unicodedata.normalize("NFC", name.casefold())
 
 
 def permitted(state: os.stat_result, want: int) -> bool:

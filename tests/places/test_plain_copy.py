@@ -29,14 +29,14 @@ from places import call
 from plain_world import NOBODY, build, calls, copied_view, real_view
 
 from lwm_agents.errors import Misuse
-from lwm_agents.places import plain_layer, plain_moment
+from lwm_agents.places import plain_moment
 from lwm_agents.places.beneath import HAS_DESCRIPTORS
 from lwm_agents.places.place import CannotSay, Place, RealPlace
 from lwm_agents.places.plain_copy import PlainCopy
 from lwm_agents.places.plain_folder import Folder
 from lwm_agents.places.plain_layer import Layer
 from lwm_agents.places.plain_node import Node, nodes, packed, unpacked
-from lwm_agents.places.plain_real import RealFiles
+from lwm_agents.places.plain_real import RealFiles, without_case
 from lwm_agents.places.plain_touched import touched
 from lwm_agents.places.statement import Statement
 from lwm_agents.values import Json, Observation
@@ -506,6 +506,31 @@ async def test_a_database_that_a_link_leads_to_outside_the_root(base: Path, root
     }
 
 
+@posix
+async def test_what_is_hidden_can_be_reached_in_no_way(base: Path, root: Path) -> None:
+    (root / "home/.ssh").mkdir(parents=True)
+    (root / "home/.ssh/key").write_text("secret")
+    (root / "home/.netrc").write_text("secret")
+    (root / "home/.netrc-not").write_text("fine")
+    (root / "link").symlink_to("home/.ssh")
+    hidden = [str(root / "home/.ssh"), str(root / "home/.netrc")]
+    copy = PlainCopy(root, "home/.netrc", base / "layer", hidden=hidden)
+    for path in ("home/.ssh/key", "link/key", "home/.netrc", f"{root}/home/.ssh/key"):
+        for name, arguments in (
+            ("read_file", {}), ("delete_file", {}), ("write_file", {"content": ""})
+        ):  # fmt: skip
+            seen = await call(copy, name, path=path, **arguments)
+            assert seen.text == f"Permission denied: {path}"
+    for source in ("home/.ssh", "home/.netrc"):
+        assert (await call(copy, "move_file", source=source, destination="x")).is_error
+    assert (await call(copy, "move_file", source="home", destination="moved")).text.startswith("M")
+    assert (await call(copy, "read_file", path="moved/.netrc-not")).text == "fine"
+    for path in ("moved/.ssh/key", "moved/.netrc"):
+        assert (await call(copy, "read_file", path=path)).text == f"Permission denied: {path}"
+    assert (await call(copy, "list_directory", path="moved/.ssh")).is_error
+    copy.close()
+
+
 async def test_a_database_that_was_only_read_is_not_touched(base: Path, root: Path) -> None:
     with closing(sqlite3.connect(root / "shop.db")) as connection:
         connection.execute("CREATE TABLE t (x)")
@@ -542,7 +567,7 @@ def test_nodes_of_any_depth_are_kept() -> None:
 def test_names_in_another_case_where_the_system_tells_no_difference(base: Path, root: Path) -> None:
     (root / "Old").write_text("old")
     layer = Layer(RealFiles(str(root)), Folder(str(base / "layer"), str(root), None))
-    layer.fold = plain_layer.without_case
+    layer.fold = without_case
     above = layer.find(str(root))
     layer.set(str(root / "Straße"), layer.new_file(b"x", None, above))
     layer.set(str(root / "Old"), None)

@@ -12,17 +12,18 @@ import errno
 import os
 import secrets
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Literal
+
+from lwm_agents.places.paths import Refused, resolved, split
 
 LIMIT = 100 * 1024 * 1024
 """The largest file that is read, in bytes."""
 
 HAS_DESCRIPTORS = {os.open, os.stat, os.unlink, os.rename, os.mkdir} <= os.supports_dir_fd
 
-_LINKS = 40
 _NOFOLLOW = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 _DIRECTORY = _NOFOLLOW | getattr(os, "O_DIRECTORY", 0)
 # To pass through a directory takes the right to search it, not the right to read it.
@@ -32,10 +33,6 @@ _BINARY = getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
 Kind = Literal["file", "directory", "link", "other"]
 
 
-class Refused(OSError):
-    """The root's own rules forbid it. The text says why, without the path."""
-
-
 @dataclass(frozen=True)
 class Entry:
     """One name in a directory. `target` is where a link points, as text."""
@@ -43,80 +40,6 @@ class Entry:
     name: str
     kind: Kind
     target: str | None = None
-
-
-def lexical_names(path: str, root: str | None) -> list[str]:
-    """Return the names of a path below the root, `..` included.
-
-    Raises Refused where the text alone leaves the root, or is no path at all. Nothing is touched.
-    """
-    names = _names(path, root)
-    depth = 0
-    for name in names:
-        depth += -1 if name == ".." else 1
-        if depth < 0:
-            raise Refused("Outside the root")
-    return names
-
-
-def _names(path: str, root: str | None) -> list[str]:
-    if "\0" in path:
-        raise Refused("Not a path")
-    try:
-        os.fsencode(path)
-    except UnicodeEncodeError:
-        raise Refused("Not a path") from None
-    names = _split(path)
-    if os.path.isabs(path) or path.startswith("/") or os.path.splitdrive(path)[0]:
-        above = _split(root) if root is not None else None
-        if above is None or [os.path.normcase(n) for n in names[: len(above)]] != [
-            os.path.normcase(n) for n in above
-        ]:
-            raise Refused("Outside the root")
-        names = names[len(above) :]
-    if os.name == "nt" and any(":" in name for name in names):
-        raise Refused("Not a path")  # a drive or a hidden stream of a file
-    return names
-
-
-def _split(path: str) -> list[str]:
-    return [name for name in path.replace(os.sep, "/").split("/") if name not in {"", "."}]
-
-
-def resolved(
-    path: str, root: str, target: Callable[[list[str]], str], *, follow: bool = True
-) -> list[str]:
-    """Return the names below the root that a path means, free of links and `..`.
-
-    `target` returns where the link with the given names below the root points, and raises OSError
-    where there is none: with EINVAL where there is something else. Without `follow` the last name
-    may be a link's own. Raises Refused, and OSError for too many links.
-    """
-    todo = _names(path, root)[::-1]
-    done: list[str] = []
-    links = 0
-    while todo:
-        name = todo.pop()
-        if name == "..":
-            if not done:
-                raise Refused("Outside the root")
-            done.pop()
-            continue
-        done.append(name)
-        if not todo and not follow:
-            break
-        try:
-            leads_to = target(done)
-        except OSError as error:
-            if error.errno != errno.EINVAL and ".." not in todo:
-                return done + todo[::-1]  # not there, or not to be read: the walk says which
-            continue
-        links += 1
-        if links > _LINKS:
-            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
-        done = [] if os.path.isabs(leads_to) else done[:-1]
-        todo.extend(reversed(_names(leads_to, root)))
-    return done
 
 
 class Beneath:
@@ -134,7 +57,7 @@ class Beneath:
             self._fd = os.open(self.root, _WALK) if descriptors else None
         else:
             self.root = root
-            self._fd = _walk(of, _split(root))
+            self._fd = _walk(of, split(root))
 
     def close(self) -> None:
         """Give back the root's descriptor. May be called more than once."""

@@ -18,11 +18,10 @@ from lwm_agents.errors import Misuse
 from lwm_agents.places.beneath import (
     HAS_DESCRIPTORS,
     Entry,
-    Refused,
     check_regular,
     read_whole,
-    resolved,
 )
+from lwm_agents.places.paths import Refused, resolved
 from lwm_agents.places.place import CannotSay
 from lwm_agents.places.plain_database import laid_out
 from lwm_agents.places.plain_folder import Folder

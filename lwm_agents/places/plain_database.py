@@ -15,7 +15,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from lwm_agents.places.beneath import resolved
+from lwm_agents.places.paths import resolved
 from lwm_agents.places.place import CannotSay
 from lwm_agents.places.plain_layer import Layer
 from lwm_agents.places.plain_moment import SUFFIXES, copy_at_once, database_files, may

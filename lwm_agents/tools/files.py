@@ -8,7 +8,8 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from lwm_agents.places.beneath import Entry, Refused, lexical_names
+from lwm_agents.places.beneath import Entry
+from lwm_agents.places.paths import Refused, lexical_names
 from lwm_agents.places.place import Place
 from lwm_agents.places.threads import in_thread
 from lwm_agents.values import Json, Observation, ToolAnnotations, ToolSpec

@@ -16,7 +16,8 @@ import pytest
 from places import call, tree
 
 from lwm_agents.errors import Misuse, PromiseError
-from lwm_agents.places.beneath import Beneath, Refused, lexical_names
+from lwm_agents.places.beneath import Beneath
+from lwm_agents.places.paths import Refused, lexical_names
 from lwm_agents.places.place import RealPlace
 from lwm_agents.tools.files import name_matcher
 from lwm_agents.values import Mode

@@ -126,12 +126,13 @@ def _state(first: list[int], times_ns: tuple[int, int, int]) -> os.stat_result:
 
 
 def _fields(node: Node) -> dict[str, Any]:
-    empty = Node()
     return {
-        key: value
-        for key, value in vars(node).items()
-        if key != "names" and value != getattr(empty, key)
+        key: value for key, value in vars(node).items() if key in _EMPTY and value != _EMPTY[key]
     }
+
+
+_EMPTY = {key: value for key, value in vars(Node()).items() if key != "names"}
+"""What is not written down of a node."""
 
 
 def _node(fields: Mapping[str, Any]) -> Node:

@@ -34,6 +34,13 @@ _GIT = (
 )
 _NO_GIVEN_DATE = r"(?![^|;&\n]{0,200}(?:-d|--date)[ =]?['\"]?@?\d)"
 
+# Words of an action that ask what time it is, other than `date`.
+_NOW = (
+    r"EPOCH(?:SECONDS|REALTIME)|%\([^)\n]{0,40}\)T|['\"]now['\"]|\bnow\(\)|\bCURRENT_(?:TIME|DATE)"
+    r"|\btime\.time\(|\btime\.strftime\(|\b(?:utcnow|today|systime|localtime)\b"
+    r"|\bperl\b.{0,200}\btime\b"
+)
+
 
 @dataclass(frozen=True)
 class Rule:
@@ -98,7 +105,9 @@ TIMES = (
         when=rf"(?:^|[\s;&|(`])date\b{_NO_GIVEN_DATE}",
     ),
     _rule(r"^(?P<time>\d{1,19}|[A-Z][a-z]{2,8})$", when=rf"^\s*date\b{_NO_GIVEN_DATE}[^|;&\n]*$"),
-    _rule(rf"(?P<time>\b{_SECONDS}\b)", when=r"EPOCH(?:SECONDS|REALTIME)|\btime\.time\("),
+    _rule(rf"(?P<time>\b{_DATE}(?:[T ]\d\d:\d\d:\d\d)?\b|\b{_SECONDS}\b)", when=_NOW),
+    _rule(rf"(?P<time>\b{_SECONDS}\b)", when=rf"{_GIT}.{{0,200}}%[ac]t"),
+    _rule(r"datetime\.datetime\((?P<time>\d{4}(?:, \d+){6})", "datetime"),
 )
 
 DURATIONS = (
@@ -144,12 +153,14 @@ NAMES = (
     _rule(r"/proc/(?P<pid>\d+)\b", "/proc/"),
     _rule(rf"\bline \d+: +(?P<pid>\d{{1,7}}) {_SIGNAL}", "line"),
     _rule(
-        r"^(?P<pid>\d{1,7})$", when=r"\$\$|\$!|\$\{?(?:BASH|P)PID|\bgetp?pid\b|\b(?:pgrep|pidof)\b"
+        r"^(?P<pid>\d{1,7})(?: (?P<pid2>\d{1,7}))?$",
+        when=r"\$\$|\$!|\$\{?(?:BASH|P)PID|\bgetp?pid\b|\b(?:pgrep|pidof)\b",
     ),
     _rule(r"^job (?P<job>\d+) at ", "job "),
     _rule(r"\bInode: (?P<inode>\d+)", "Inode"),
     _rule(r"\bDevice: (?P<device>\S+)", "Device"),
     _rule(rf"^ *(?P<inode>\d+) +(?:\d+ +)?(?={_MODE} )", "-r", "--", "dr"),
+    _rule(r"\b(?:pipe|socket):\[(?P<inode>\d+)\]", "pipe:[", "socket:["),
     _rule(r"\bst_ino=(?P<inode>\d+)", "st_ino"),
     _rule(r"\bst_dev=(?P<device>\d+)", "st_dev"),
     _rule(r"\"(?:ino|inode)\": ?(?P<inode>\d+)", '"ino'),
@@ -189,6 +200,7 @@ COMMITS = (
         "evision",
     ),
     _rule(rf"^Merge: (?P<commit>{_HEX}) (?P<commit2>{_HEX})", "Merge"),
+    _rule(rf"^object (?P<commit>{_HEX})\ntype commit$", "object "),
     _rule(rf"^parent (?P<commit>{_HEX})$", "parent"),
     _rule(rf"^(?:Updating | +|\+ )(?P<commit>{_HEX})\.\.\.?(?P<commit2>{_HEX})(?=$| )", ".."),
     _rule(rf"^\[[^\]\n]{{1,100}} (?P<commit>{_HEX})\] ", "["),

@@ -28,7 +28,8 @@ _PADDING = re.compile(
 )
 _TEMPLATE = re.compile(r"([\w.-]{0,40}?)(X{3,})([\w.-]{0,40})")
 _FORMAT = re.compile(
-    r"\b(?:stat|find)\b[^|;&\n]{0,300}?(?:-c|--format=?|--printf=?|-printf)\s*['\"]([^'\"]+)"
+    r"\b(?:stat|find)\b[^|;&\n]{0,300}?(?:-c|--format=?|--printf=?|-printf)\s*"
+    r"(?:'([^'\n]+)'|\"([^\"\n]+)\"|(%\S+))"
 )
 _PREFIX = re.compile(r"prefix=['\"]([\w.-]+)")
 # The columns of ps, top and lsof that say what the machine was doing, not what it was asked.
@@ -158,7 +159,9 @@ def _templates(asked: str) -> list[Rule]:
     """
     rules = [
         Rule(re.compile(f"^{_form(style)}$", re.MULTILINE))
-        for style in dict.fromkeys(found[1] for found in _FORMAT.finditer(asked))
+        for style in dict.fromkeys(
+            found[1] or found[2] or found[3] for found in _FORMAT.finditer(asked)
+        )
         if re.search("%[idXYZW]", style)
     ]
     forms: set[str] = set()

@@ -46,6 +46,10 @@ ALIKE = [
     ("backup-2026-01-02.tgz", "backup-2025-11-30.tgz", "tar czf backup-$(date +%F).tgz . && ls"),
     (" 03:04:05 up 1 day,  2:03,  1 user,  load average: 0.00, 0.01, 0.05",
      " 13:14:15 up 3 min,  1 user,  load average: 1.00, 0.31, 0.15", "uptime"),
+    ("3f2a9c1 1767323045", "b81e0d7 1767323046", "git log --format='%h %ct'"),
+    ("2026-01-02 03:04:05", "2025-11-30 13:04:05", "sqlite3 x.db \"select datetime('now')\""),
+    ("2026-01-02", "2025-11-30", "python3 -c 'print(datetime.date.today())'"),
+    ("datetime.datetime(2026, 1, 2, 3, 4, 5, 6)", "datetime.datetime(2025, 1, 2, 3, 4, 5, 9)", ""),
     # durations
     ("real\t0m0.003s", "real\t1m2.103s", ""),
     ("user 0.01\nsys 0.00", "user 0.01\nsys 0.00", ""),
@@ -70,6 +74,8 @@ ALIKE = [
     ("job 3 at Mon Jan  2 03:04:00 2026", "job 9 at Mon Jan  5 03:04:00 2026", ""),
     ("  PID TTY          TIME CMD\n 4242 pts/0    00:00:00 bash",
      "    PID TTY          TIME CMD\n     17 pts/0    00:00:01 bash", "ps"),
+    ("4242 17", "99 98", "echo $$ $PPID"),
+    ("1 -> pipe:[163807]", "1 -> pipe:[1904]", ""),
     # temporary names, inodes, devices, ports
     ("/tmp/tmp.Ab3dEf9hIj", "/tmp/tmp.Zz9yXw8vUt", "mktemp"),
     ("/tmp/tmpab12cd_9/x", "/tmp/tmpzz99yy_8/x", ""),
@@ -79,6 +85,7 @@ ALIKE = [
     ("131 -rw-r--r-- 1 r r 5 Jan  2 03:04 a", "99131 -rw-r--r-- 1 r r 5 Jan  2 03:04 a", "ls -li"),
     ("131 a\n132 b", "771 a\n772 b", "ls -i"),
     ("a 131", "a 9913", "stat -c '%n %i' a"),
+    ("131\n131", "99\n99", "stat -c %i a b"),
     ("Listening on 127.0.0.1:43211", "Listening on 127.0.0.1:59999", ""),
     ("port 43211 (http://0.0.0.0:43211/)", "port 43212 (http://0.0.0.0:43212/)", ""),
     # UUIDs, addresses, commits
@@ -90,6 +97,7 @@ ALIKE = [
     (f"[main (root-commit) {A}] first", f"[main (root-commit) {B}] first", ""),
     (f"HEAD is now at {A} first", f"HEAD is now at {B} first", ""),
     (f"Updating {A}..{B}\nFast-forward", f"Updating {B}..{A}\nFast-forward", ""),
+    (f"object {LONG_A}\ntype commit\ntag v1", f"object {LONG_B}\ntype commit\ntag v1", ""),
     (f"Merge: {A} {B}", f"Merge: {B} {A}", ""),
     (f"{A} first\n{B} second", f"{B} first\n{A} second", "git log --oneline"),
     (f"{LONG_A}", f"{LONG_B}", "git rev-parse HEAD"),
@@ -111,6 +119,8 @@ APART = [
     ("-rw-r--r-- 1 root root 5 Jan  2 03:04 a", "-rwxr--r-- 1 root root 5 Jan  2 03:04 a", ""),
     ("-rw-r--r-- 1 root root 5 Jan  2 03:04 a", "-rw-r--r-- 1 root root 5 Jan  2 03:04 b", ""),
     ("at 2026-01-02T03:04:05Z", "at noon", ""),
+    ("datetime.datetime(2024, 1, 2, 3, 4, 5)", "datetime.datetime(2024, 1, 2, 3, 4, 6)", ""),
+    ("2024-05-15 10:00:00", "2024-05-15 11:00:00", "SELECT datetime(created) FROM t"),
     # numbers, sizes, counts
     ("1767323045", "1767323046", "wc -c disk.img"),
     ("total 8", "total 12", ""),

@@ -219,7 +219,9 @@ async def _predict(world_for: WorldFactory, step: DrawnStep) -> StepResult:
     begun = time.perf_counter()
     predicted = await world_for(step.history).step(step.transition.action, step.history)
     seconds = time.perf_counter() - begun
-    return StepResult(step, predicted, fidelity(predicted, step.transition.observation), seconds)
+    happened = step.transition
+    near = fidelity(predicted, happened.observation, happened.action)
+    return StepResult(step, predicted, near, seconds)
 
 
 def _measurable(trajectory: Trajectory) -> list[int]:

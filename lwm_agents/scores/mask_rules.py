@@ -80,7 +80,7 @@ TIMES = (
     # ls -l, find -ls, tar -tv; a device has two numbers where a file has its size.
     _rule(
         rf"{_MODE} +(?:\d+ +)?[^\s/]+(?: +[^\s/]+|/\S+) +(?:\d+, *)?[\d.,]+[KMGTPE]? +"
-        rf"(?P<time>{_MONTH} +\d{{1,2}} +(?:\d\d:\d\d|\d{{4}})|{_DATE} \d\d:\d\d)(?= )",
+        rf"(?P<time>{_MONTH} +\d{{1,2}} +(?:\d\d:\d\d|\d{{4}})|{_DATE} \d\d:\d\d|1\d{{9}})(?= )",
         "-r",
         "--",
         "dr",
@@ -201,6 +201,7 @@ COMMITS = (
     ),
     _rule(rf"^Merge: (?P<commit>{_HEX}) (?P<commit2>{_HEX})", "Merge"),
     _rule(rf"^object (?P<commit>{_HEX})\ntype commit$", "object "),
+    _rule(rf"^From (?P<commit>{_HEX}) ", "From "),
     _rule(rf"^parent (?P<commit>{_HEX})$", "parent"),
     _rule(rf"^(?:Updating | +|\+ )(?P<commit>{_HEX})\.\.\.?(?P<commit2>{_HEX})(?=$| )", ".."),
     _rule(rf"^\[[^\]\n]{{1,100}} (?P<commit>{_HEX})\] ", "["),

@@ -186,10 +186,10 @@ def test_what_could_be_known_is_not(left: str, right: str, command: str) -> None
 
 @pytest.mark.parametrize(
     ("left", "right"),
-    [pair[:2] for pair in ALIKE if pair[2].startswith(("date", "git", "ls -i", "mktemp l"))],
+    [pair[:2] for pair in ALIKE if pair[2].startswith(("date", "git ", "ls -i", "mktemp l"))],
 )
 def test_some_of_it_only_where_the_action_asks_for_it(left: str, right: str) -> None:
-    if "-rw" not in left:
+    if "-rw" not in left and not left.startswith("From"):
         assert masked(left) != masked(right)
 
 

@@ -1,7 +1,7 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lwm_agents.scores.trees import DEPTH, Tree, compare_trees, is_rows, paths, read_tree
@@ -73,11 +73,13 @@ VALUES = st.recursive(
 )
 
 
+@settings(max_examples=50, deadline=None)
 @given(st.lists(VALUES) | st.dictionaries(st.text(max_size=4), VALUES))
 def test_all_json_is_read(value: object) -> None:
     assert tree(json.dumps(value)) == tree(json.dumps(value, indent=1, ensure_ascii=False))
 
 
+@settings(max_examples=50, deadline=None)
 @given(st.lists(st.tuples(st.integers(), st.text(max_size=8), st.none())))
 def test_all_rows_are_read(rows: list[tuple[object, ...]]) -> None:
     assert is_rows(tree(repr(rows)))

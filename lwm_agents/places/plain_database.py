@@ -36,9 +36,7 @@ def laid_out(layer: Layer, database: str, stopped: threading.Event) -> Iterator[
             raise
         path, state = database, None
     if state is None and not _may_make(layer, os.path.dirname(path)):
-        yield layer.folder.file(
-            "none/db"
-        )  # in a folder that is never made: it can't be opened or made
+        yield layer.folder.file("none/db")  # no such folder: it can't be opened, nor made
     elif state is not None and not stat.S_ISREG(state.st_mode):
         yield layer.folder.file("none/db")
     elif state is not None and not may(layer, layer.find(path), os.R_OK):
@@ -95,7 +93,11 @@ def _lay_out(layer: Layer, path: str, stopped: threading.Event) -> str:
     number = layer.folder.number()
     os.mkdir(layer.folder.file(number), 0o700)
     base = f"{number}/db"
-    found = copy_at_once(layer, path, base, stopped)
+    try:
+        found = copy_at_once(layer, path, base, stopped)
+    except BaseException:
+        shutil.rmtree(layer.folder.file(number))
+        raise
     for suffix, node in found.items():
         state, copied = layer.stat(node), os.lstat(layer.folder.file(base + suffix))
         own = layer.own(path + suffix)

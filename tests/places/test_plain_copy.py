@@ -17,6 +17,7 @@ import sys
 import tempfile
 import threading
 import traceback
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -49,7 +50,9 @@ def as_nobody(function: Callable[[], object]) -> object:
     """Return what a function gives in a process of its own without special rights."""
     codecs.lookup("unicode_escape")  # the interpreter's own files may be closed to others
     reading, writing = os.pipe()
-    child = os.fork()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of threads, which do not matter here
+        child = os.fork()
     if child == 0:
         try:
             if os.geteuid() == 0:

@@ -39,6 +39,7 @@ class Commit:
         self._rehearsed = rehearsed
         self.changes = changes
         self.elsewhere = tuple(elsewhere)
+        self.logged: Transition | None = None
         self.request = ApprovalRequest(
             tool=COMMIT,
             arguments={"changes": changes.digest, "elsewhere": list(self.elsewhere)},
@@ -99,6 +100,7 @@ class Commit:
             latency_ms=(time.perf_counter() - clock) * 1000,
         )
         self._store.append(transition, started_id=started)
+        self.logged = transition
 
 
 def _effects(changes: Changes) -> frozenset[Effect]:

@@ -10,7 +10,7 @@ from lwm_agents.changes import journal
 from lwm_agents.changes.change import Changes
 from lwm_agents.changes.checks import conflicts
 from lwm_agents.changes.commit import commit
-from lwm_agents.changes.compare import compare
+from lwm_agents.changes.compare import compare, selected
 from lwm_agents.changes.copied import Copied
 from lwm_agents.changes.diff import diff
 from lwm_agents.changes.overlay import Layer, OverlayCopied
@@ -82,11 +82,12 @@ class Rehearsed:
             return diff(copied)
 
     def conflicts(self) -> dict[str, str]:
-        """Return which paths that it would change are no longer what they were, and why."""
+        """Return which paths inside that it would change are no longer what they were, and why."""
         real = Tree()
         try:
             with self._copied() as copied:
-                return conflicts(compare(copied, real), copied, real)
+                chosen = list(selected(compare(copied, real), copied, ()))
+                return conflicts(chosen, copied, real)
         finally:
             real.close()
 

@@ -173,7 +173,13 @@ class Session:
                 self.commit_request()
             work, self._commit = self._commit, None
             assert work is not None
-            return await work.perform(approval or self._options["approver"])
+            try:
+                return await work.perform(approval or self._options["approver"])
+            finally:
+                if work.logged is not None:
+                    self._begun.add(work.logged)
+                # Under a copy nothing may change: the next call opens it anew over what is real now.
+                await in_thread(self._kept.end)
 
     async def undo(self) -> list[str]:
         """Give back what was before the commit; return the absolute paths."""

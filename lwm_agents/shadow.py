@@ -130,9 +130,13 @@ class Shadow:
             usage=usage,
         )
         self._store.append(transition, started_id=outcome.started_id)
+        self.add(transition)
+        return observation
+
+    def add(self, transition: Transition) -> None:
+        """Take what is in the log already into the trajectory."""
         transitions = (*self.trajectory.transitions, transition)
         self.trajectory = self.trajectory.model_copy(update={"transitions": transitions})
-        return observation
 
     async def _outcome(self, action: Action, spec: ToolSpec | None, verdict: Verdict) -> Outcome:
         if spec is None:
@@ -158,26 +162,25 @@ class Shadow:
             text = f"{call.action.tool} is known by its spec only, so it can't be executed"
             return Outcome(_unanswered(text))
         decision = call.verdict.decision
-        if decision.answer == "ask":
-            return await self._ask_and_execute(call, real)
-        if self.mode == "gated" and call.verdict.effect == "read":
-            if call.action.tool in FILE_TOOLS:
-                return await self._execute(call, real)
+        # Where nobody but the mode asks, it asks because running a command is more than reading.
+        asks = decision.answer == "ask"
+        if not asks or decision.rule is None:
             seen = await self._read(call, real)
             if seen is not None:
                 return Outcome(seen)
-            if decision.rule is None:  # nobody but the mode allowed it, and it meant from a copy
-                return await self._ask_and_execute(call, real)
+        if asks:
+            return await self._ask_and_execute(call, real)
         if self.mode == "compare":
             return await self._execute_and_predict(call, real)
         return await self._execute(call, real)
 
     async def _read(self, call: Call, real: RealWorld) -> Observation | None:
-        """Answer what only reads from a fresh copy: it may write all the same.
+        """Answer what only reads from a fresh copy, in gated mode: it may write all the same.
 
-        A command moves the working directory for real.
+        None where it must be executed to be answered. A command moves the working directory.
         """
-        if self._rehearsal is None:
+        reads = self.mode == "gated" and call.verdict.effect == "read"
+        if self._rehearsal is None or not reads or call.action.tool in FILE_TOOLS:
             return None
         seen = await self._rehearsal.step(_own(call.action), self.trajectory)
         if seen is not None and self._rehearsal.copy is not None:

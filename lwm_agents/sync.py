@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from lwm_agents import session as asynchronous
+from lwm_agents.changes.change import Changes
 from lwm_agents.errors import Misuse
+from lwm_agents.gate.approvals import Approval, ApprovalRequest, Approver
 from lwm_agents.values import Action, Json, Mode, Observation, Trajectory
 
 T = TypeVar("T")
@@ -77,6 +79,26 @@ class Session:
     def step(self, action: Action) -> Observation:
         """Answer one action; see `lwm_agents.Session.step`."""
         return self._run(self._inner.step(action))
+
+    def diff(self) -> Changes:
+        """Return what this dry run would change; see `lwm_agents.Session.diff`."""
+        return self._inner.diff()
+
+    def commit_request(self, *, elsewhere: Sequence[str] = ()) -> ApprovalRequest:
+        """Return what must be approved; see `lwm_agents.Session.commit_request`."""
+        return self._inner.commit_request(elsewhere=elsewhere)
+
+    def commit(self, approval: Approval | Approver | None = None) -> list[str]:
+        """Make the changes real; see `lwm_agents.Session.commit`."""
+        return self._run(self._inner.commit(approval))
+
+    def undo(self) -> list[str]:
+        """Give back what was before the commit."""
+        return self._run(self._inner.undo())
+
+    def discard(self) -> None:
+        """Throw away what was rehearsed so far."""
+        self._run(self._inner.discard())
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         if self._loop is None:

@@ -34,6 +34,7 @@ RANKS = dict.fromkeys(TOP, 4) | {
         ("engines", "tools", "places", "prompts", "store", "gate", "config", "changes"), 1
     ),
     "confidence": 1,
+    "rehearsed": 1,
 }
 """How high a part stands: it imports only what stands lower, or beside it without going round in
 circles. What is not named stands lowest, at 0: values, errors and what needs only them."""

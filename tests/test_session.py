@@ -17,10 +17,14 @@ import pytest
 from lwm_agents import Action, Observation, Session, Store, ToolSpec, Trajectory
 from lwm_agents.errors import ConfigError, EngineUnreachable, Misuse, PromiseError, StoreError
 from lwm_agents.gate.approvals import Approval, ApprovalRequest, CallbackApprover, YesApprover
+from lwm_agents.places.copies import why_no_namespaces
 from lwm_agents.testing import ScriptedEngine, ScriptedWorld
 from lwm_agents.values import MODE_IN_WORDS, Mode, Usage
 
 EVERYTHING = YesApprover({"read", "write", "destroy", "external", "unknown"})
+COPIES = why_no_namespaces() is None
+COPY = pytest.mark.skipif(not COPIES, reason="this system lets us make no namespaces")
+
 REAL: tuple[Mode, ...] = ("gated", "compare", "live")
 
 
@@ -54,7 +58,8 @@ def opened(mode: Mode, root: Path, store: Store, **options: Any) -> Session:
 
 async def test_a_dry_run_imagines_and_logs(root: Path, store: Store) -> None:
     engine = ScriptedEngine(["<predicted_observation>removed</predicted_observation>"])
-    async with opened("dry-run", root, store, engine=engine, task="clean up") as session:
+    options: dict[str, Any] = {"engine": engine, "task": "clean up", "rehearsal": False}
+    async with opened("dry-run", root, store, **options) as session:
         seen = await session.call("shell", command="rm -v notes.txt")
     assert (seen.source, seen.text.strip()) == ("imagined", "removed")
     assert seen.confidence is not None
@@ -69,7 +74,7 @@ async def test_a_dry_run_imagines_and_logs(root: Path, store: Store) -> None:
 
 
 async def test_without_an_engine_a_call_is_unanswered(root: Path, store: Store) -> None:
-    async with opened("dry-run", root, store) as session:
+    async with opened("dry-run", root, store, rehearsal=False) as session:
         seen = await session.call("read_file", path="notes.txt")
     assert (seen.source, seen.is_error) == ("unanswered", True)
     assert "lwm model pull" in seen.text
@@ -85,7 +90,7 @@ async def test_a_world_that_cannot_say_leaves_it_unanswered(root: Path, store: S
 
 async def test_an_engine_that_fails_is_no_observation(root: Path, store: Store) -> None:
     engine = ScriptedEngine([EngineUnreachable("nobody there"), "fine"])
-    async with opened("dry-run", root, store, engine=engine) as session:
+    async with opened("dry-run", root, store, engine=engine, rehearsal=False) as session:
         with pytest.raises(EngineUnreachable):
             await session.call("shell", command="ls")
         assert session.trajectory.transitions == ()
@@ -133,7 +138,10 @@ async def test_an_unknown_tool_is_unanswered(root: Path, store: Store) -> None:
     assert engine.requests == []
 
 
-async def test_gated_reads_files_and_asks_about_the_rest(root: Path, store: Store) -> None:
+@pytest.mark.parametrize("rehearsal", [True, False])
+async def test_gated_reads_and_asks_about_the_rest(
+    root: Path, store: Store, rehearsal: bool
+) -> None:
     asked: list[ApprovalRequest] = []
 
     def answer(request: ApprovalRequest) -> bool:
@@ -142,27 +150,96 @@ async def test_gated_reads_files_and_asks_about_the_rest(root: Path, store: Stor
 
     engine = ScriptedEngine(lambda messages: "predicted")
     approver = CallbackApprover(answer)
-    async with opened("gated", root, store, engine=engine, approver=approver) as session:
+    options: dict[str, Any] = {"engine": engine, "approver": approver, "rehearsal": rehearsal}
+    async with opened("gated", root, store, **options) as session:
         read = await session.call("read_file", path="notes.txt")
         assert (read.source, read.text) == ("executed", "a note\n")
         assert asked == []
         wrote = await session.call("write_file", path="new.txt", content="x")
         assert wrote.source == "executed"
-        refused = await session.call("shell", command="cat notes.txt")
-        query = await session.call("sql_query", query="SELECT * FROM orders")
+        reads = [
+            await session.call("shell", command="cat notes.txt new.txt"),
+            await session.call("sql_query", query="SELECT * FROM orders"),
+        ]
+        refused = await session.call("shell", command="rm new.txt")
     assert (root / "new.txt").read_text() == "x"
-    assert [request.tool for request in asked] == ["write_file", "shell", "sql_query"]
     assert asked[0].prediction is not None
-    assert asked[0].prediction.source == "imagined"
-    for seen in (refused, query):
-        assert (seen.source, seen.is_error) == ("unanswered", True)
-        assert "nobody approved it" in seen.text
+    if rehearsal and COPIES:
+        assert [request.tool for request in asked] == ["write_file", "shell"]
+        assert asked[0].prediction.source == "rehearsed"
+        assert asked[0].difference is not None
+        assert "+++ b/new.txt" in asked[0].difference
+        assert [seen.source for seen in reads] == ["rehearsed", "rehearsed"]
+        assert reads[0].text == "a note\nx"
+    else:
+        assert [request.tool for request in asked] == ["write_file", "shell", "sql_query", "shell"]
+        assert asked[0].prediction.source == "imagined"
+        assert {seen.source for seen in reads} == {"unanswered"}
+    assert (refused.source, refused.is_error) == ("unanswered", True)
+    assert "nobody approved it" in refused.text
     steps = store.trajectory(session.id).transitions
     assert steps[1].prediction is not None
     assert steps[1].fidelity is not None
-    assert steps[2].fidelity is None  # nothing happened to compare with
+    assert steps[4].fidelity is None  # nothing happened to compare with
     assert [a.tool for a in store.approvals(session.id)] == ["write_file"]
     assert store.in_doubt() == []
+    assert not (root.parent / "sessions" / session.id / "copy.json").exists()
+
+
+@COPY
+async def test_a_gated_read_changes_nothing_and_keeps_the_directory(
+    root: Path, store: Store
+) -> None:
+    (root / "below").mkdir()
+    before = (root / "shop.db").stat()
+    async with opened("gated", root, store) as session:
+        await session.call("shell", command="cd below && pwd")
+        seen = await session.call("shell", command="pwd; ls ..")
+        assert seen.text == f"{root}/below\nbelow\nnotes.txt\nshop.db\n"
+        assert (await session.call("sql_schema")).source == "rehearsed"
+    assert (root / "shop.db").stat() == before
+    assert sorted(os.listdir(root)) == ["below", "notes.txt", "shop.db"]
+
+
+@COPY
+async def test_a_gated_read_of_the_network_is_asked_for(root: Path, store: Store) -> None:
+    asked: list[str] = []
+
+    def answer(request: ApprovalRequest) -> bool:
+        asked.append(request.tool)
+        return False
+
+    async with opened("gated", root, store, approver=CallbackApprover(answer)) as session:
+        seen = await session.call("shell", command="cat < /dev/tcp/127.0.0.1/9")
+    assert (seen.source, asked) == ("unanswered", ["shell"])
+
+
+@COPY
+async def test_what_was_shown_must_still_hold_when_it_runs(root: Path, store: Store) -> None:
+    def answer(request: ApprovalRequest) -> bool:
+        assert request.difference is not None
+        assert "-a note" in request.difference
+        (root / "notes.txt").write_text("another note, worth more\n")
+        return True
+
+    async with opened("gated", root, store, approver=CallbackApprover(answer)) as session:
+        seen = await session.call("delete_file", path="notes.txt")
+    assert seen.source == "unanswered"
+    assert "no longer what would change" in seen.text
+    assert (root / "notes.txt").read_text() == "another note, worth more\n"
+
+
+@COPY
+async def test_compare_rehearses_only_where_it_may_delay(root: Path, store: Store) -> None:
+    async with opened("compare", root, store) as session:
+        await session.call("shell", command="cat notes.txt")
+    async with opened("compare", root, store, rehearsal=True) as rehearsing:
+        await rehearsing.call("shell", command="echo more >> notes.txt; cat notes.txt")
+    assert store.trajectory(session.id).transitions[0].prediction is None
+    step = store.trajectory(rehearsing.id).transitions[0]
+    assert step.prediction is not None
+    assert (step.prediction.source, step.fidelity) == ("rehearsed", 1.0)
+    assert step.observation.text == "a note\nmore\n"
 
 
 async def test_nobody_to_ask_means_no(root: Path, store: Store) -> None:
@@ -440,7 +517,7 @@ async def test_calls_at_once_are_answered_in_turn(root: Path, store: Store) -> N
 async def test_many_sessions_at_once(root: Path, store: Store) -> None:
     async def one(number: int) -> str:
         engine = ScriptedEngine(lambda messages: f"answer {number}")
-        async with opened("dry-run", root, store, engine=engine) as session:
+        async with opened("dry-run", root, store, engine=engine, rehearsal=False) as session:
             for _ in range(5):
                 seen = await session.call("shell", command="whoami")
                 assert f"answer {number}" in seen.text
@@ -467,7 +544,8 @@ from lwm_agents import Session
 from lwm_agents.gate.approvals import YesApprover
 async def main():
     approver = YesApprover({"read", "write", "destroy", "external", "unknown"})
-    async with Session.open("gated", root=sys.argv[1], store=sys.argv[2], approver=approver) as s:
+    where = {"root": sys.argv[1], "store": sys.argv[2]}
+    async with Session.open("gated", approver=approver, rehearsal=False, **where) as s:
         print(s.id, flush=True)
         await s.call("shell", command="echo once >> ran; sleep 60")
 asyncio.run(main())
@@ -515,10 +593,16 @@ def test_the_sync_twin(root: Path, tmp_path: Path) -> None:
     store = Store(tmp_path / "sync.db")
     with SyncSession.open("dry-run", root=root, engine=engine, store=store) as session:
         assert session.mode == "dry-run"
-        seen = session.call("shell", command="echo hello")
-        assert seen.source == "imagined"
-        assert len(session.trajectory.transitions) == 1
-    assert len(store.trajectory(session.id).transitions) == 1
+        session.call("write_file", path="made.txt", content="x")
+        assert session.diff().summary == "1 file added"
+        assert [*session.commit(EVERYTHING)] == [str(root), str(root / "made.txt")]
+        assert (root / "made.txt").read_text() == "x"
+        session.undo()
+        assert not (root / "made.txt").exists()
+        session.discard()
+        assert session.call("read_file", path="made.txt").is_error
+        assert len(session.trajectory.transitions) == 2
+    assert len(store.trajectory(session.id).transitions) == 3  # the commit as well
     with pytest.raises(Misuse), SyncSession.open("dry-run", root="/no/such/folder"):
         pass
     store.close()

@@ -14,18 +14,19 @@ from lwm_agents.gate.policy_file import load_policy
 from lwm_agents.values import Action, Effect, Mode, ToolSpec, Value
 
 
-def default_decision(mode: Mode, effects: Collection[Effect]) -> Decision:
+def default_decision(mode: Mode, action: Action, effects: Collection[Effect]) -> Decision:
     """Return what a mode says of a call without a policy.
 
     dry-run        allow: nothing real happens
-    gated          allow what only reads; ask about anything else. Of the shell and SQL a session
-                   answers reads from a copy: even looking at a database can write beside it
+    gated          allow what only reads through a file tool; ask about anything else. Of these a
+                   session answers the shell and SQL calls that read from a copy, without asking:
+                   even looking at a database file can write beside it
     compare, live  allow: to execute is what they are for. A policy can still ask or deny
     """
     if mode == "gated":
-        if set(effects) == {"read"}:
-            return Decision(answer="allow", reason="it only reads")
-        return Decision(answer="ask", reason="gated asks before anything but reading")
+        if action.tool in FILE_TOOLS and set(effects) == {"read"}:
+            return Decision(answer="allow", reason="a file tool that only reads")
+        return Decision(answer="ask", reason="gated asks before anything but reading files")
     reason = "nothing real happens" if mode == "dry-run" else f"{mode} executes everything"
     return Decision(answer="allow", reason=reason)
 
@@ -107,10 +108,10 @@ class Gate(Value):
         """Return what happens to a call: allow, ask or deny, with the reason and the rule."""
         found: Collection[Effect] = (effects,) if isinstance(effects, str) else effects
         own = self.user.decide(action, found, root=self.root) if self.user else None
-        decision = own or default_decision(self.mode, found)
+        decision = own or default_decision(self.mode, action, found)
         if self.project is not None:
             theirs = self.project.decide(action, found, root=self.root)
-            decision = strictest(decision, theirs) if theirs else decision
+            decision = strictest(theirs, decision) if theirs else decision
         if self.mode == "dry-run" and decision.answer == "ask":
             # Nothing real happens, so there is nothing to ask.
             return Decision(answer="allow", reason="nothing real happens", rule=decision.rule)

@@ -14,12 +14,10 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
-import lwm_agents
-
 START_SECONDS = 30.0
 """How long a supervisor may take to begin."""
 
-_ABOVE = str(Path(lwm_agents.__file__).parents[1])
+_ABOVE = str(Path(__file__).parents[2])
 _PROGRAM = (
     "import sys; sys.path.append(sys.argv[2]); "
     "from lwm_agents.places.supervisor import main; main(int(sys.argv[1]))"

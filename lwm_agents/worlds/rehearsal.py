@@ -13,6 +13,9 @@ from lwm_agents.rehearsed import Rehearsed
 from lwm_agents.tools.base import Tool
 from lwm_agents.values import Action, Observation, Trajectory
 
+PATIENCE = 30.0
+"""Seconds that a call may be rehearsed while the real one waits."""
+
 
 class RehearsalWorld:
     """Runs tools in a copy, which is made when the first call needs it.
@@ -20,7 +23,8 @@ class RehearsalWorld:
     `tools` must be such as act through their place alone: a function in this process would act for
     real, wherever it is told to. What the copy can't know is for the next world to say. With
     `fresh` each call gets a copy of its own, whose working directory `cwd` names: between calls
-    that are executed a copy goes stale.
+    that are executed a copy goes stale. Then somebody waits for the real call, so that a rehearsal
+    takes PATIENCE seconds at most.
     """
 
     def __init__(
@@ -56,10 +60,17 @@ class RehearsalWorld:
         if tool is None:
             return None
         try:
-            return await tool.run(action.arguments, await self._begun())
+            return await self._run(tool, action)
         except (CannotSay, SupervisorError) as limit:
             self.reason = str(limit)
-            return None
+        except TimeoutError:
+            self.reason = f"a rehearsal would take more than {PATIENCE:g} s"
+        return None
+
+    async def _run(self, tool: Tool, action: Action) -> Observation:
+        copy = await self._begun()
+        async with asyncio.timeout(PATIENCE if self._fresh else None):
+            return await tool.run(action.arguments, copy)
 
     async def _begun(self) -> Copy:
         async with self._beginning:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from lwm_agents.confidence import Calibrator, Drift, Pair, Reliability
     from lwm_agents.confidence.reliability import ToolReliability
 
+_NAME = 26
+
 PictureOption = Annotated[
     Path | None, typer.Option(help="Draw it to this .png or .svg file.", show_default=False)
 ]
@@ -131,7 +133,7 @@ def _print(calibrator: Calibrator, before: Reliability, after: Reliability) -> N
     numbers = ("n", "right", "said", "error", "Brier", "AUROC")
     table = output.table("tool", *numbers, "by", right=numbers)
     for name, one in after.tools.items():
-        table.add_row(output.printable(name), *_figures(one), _map_of(calibrator, name))
+        table.add_row(_name(name), *_figures(one), _map_of(calibrator, name))
     table.add_row("all", *_figures(after), "")
     output.out.print(table)
     output.out.print(
@@ -156,7 +158,13 @@ def _map_of(calibrator: Calibrator, tool: str) -> str:
     if tool in calibrator.tools:
         return calibrator.tools[tool].kind
     domain = calibrator.domain_of.get(tool, "")
-    return f"{domain}'s map" if domain in calibrator.domains else "prior"
+    return "domain" if domain in calibrator.domains else "prior"
+
+
+def _name(tool: str) -> str:
+    """Return a tool's name as it fits beside the figures: those are never cut."""
+    shown = output.printable(tool).replace("\n", " ")
+    return shown if len(shown) <= _NAME else shown[: _NAME - 1] + "…"
 
 
 def _print_drift(found: list[Drift]) -> None:
@@ -167,7 +175,7 @@ def _print_drift(found: list[Drift]) -> None:
     )
     for one in found:
         table.add_row(
-            output.printable(one.tool),
+            _name(one.tool),
             str(one.n),
             f"{one.mean:.2f}",
             f"{one.rolling[-1]:.2f}",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from lwm_agents.confidence.calibrator import (
@@ -31,8 +31,8 @@ _ALIKE = 5
 def fit(pairs: Sequence[Pair], seed: int = 0, *, engine: str = "", prompts: str = "") -> Calibrator:
     """Return a calibrator fitted on the pairs: a map for each tool and domain with ENOUGH of them.
 
-    Each is logistic or isotonic, whichever has the lower Brier score on trajectories that it was
-    not fitted on. Raises Misuse where there is nothing to fit on or scikit-learn is missing.
+    Each is logistic; isotonic where that has surely the lower Brier score on trajectories that it
+    was not fitted on. Raises Misuse where there is nothing to fit on or scikit-learn is missing.
     """
     if not pairs:
         raise Misuse(
@@ -47,6 +47,15 @@ def fit(pairs: Sequence[Pair], seed: int = 0, *, engine: str = "", prompts: str 
         if pair.domain is not None:
             by_domain.setdefault(pair.domain, []).append(pair)
             domain_of[pair.tool] = pair.domain
+    tools = _maps(by_tool, seed)
+    domains = {
+        # A domain of one tool has that tool's map.
+        domain: tools[group[0].tool]
+        for domain, group in by_domain.items()
+        if len(group) == len(by_tool[group[0].tool]) >= ENOUGH
+        and all(pair.tool == group[0].tool for pair in group)
+    }
+    rest = {domain: group for domain, group in by_domain.items() if domain not in domains}
     return Calibrator(
         engine=engine,
         prompts=prompts,
@@ -54,8 +63,8 @@ def fit(pairs: Sequence[Pair], seed: int = 0, *, engine: str = "", prompts: str 
         seed=seed,
         n=len(pairs),
         trajectories=len({pair.trajectory for pair in pairs}),
-        tools=_maps(by_tool, seed),
-        domains=_maps(by_domain, seed),
+        tools=tools,
+        domains=dict(sorted((domains | _maps(rest, seed)).items())),
         domain_of=dict(sorted(domain_of.items())),
     )
 
@@ -82,25 +91,37 @@ def _map(pairs: Sequence[Pair], seed: int) -> Map:
     if min(right, len(pairs) - right) < _ALIKE:
         # Laplace's rule of succession: never quite sure.
         return Isotonic(n=len(pairs), x=(0.5,), y=((right + 1) / (len(pairs) + 2),))
-    return min((_logistic, _isotonic), key=lambda make: _brier(pairs, seed, make))(pairs)
+    # Breiman's rule of one standard error: isotonic, which bends more, must be surely better.
+    gains = _gains(pairs, seed)
+    mean = sum(gains) / len(gains) if gains else 0.0
+    error = (sum((gain - mean) ** 2 for gain in gains) / (len(gains) or 1) ** 2) ** 0.5
+    return (_isotonic if mean > error else _logistic)(pairs)
 
 
-def _brier(pairs: Sequence[Pair], seed: int, make: Callable[[Sequence[Pair]], Map]) -> float:
-    total = 0.0
+def _gains(pairs: Sequence[Pair], seed: int) -> list[float]:
+    """Return by how much isotonic has the lower summed squared error, a trajectory at a time.
+
+    Each is judged by maps fitted without it. Nothing where there is but one.
+    """
+    gains: dict[tuple[str, str], float] = {}
     for outside, inside in folds(pairs, seed, FOLDS):
         if not outside:
-            return 1.0  # one trajectory only: nothing to choose by
-        made = make([pairs[index] for index in outside])
+            return []
+        fitted = [pairs[index] for index in outside]
+        logistic, isotonic = _logistic(fitted), _isotonic(fitted)
         for index in inside:
             pair = pairs[index]
-            total += (made(pair.signals, pair.tool) - pair.right) ** 2
-    return total / len(pairs)
+            straight, bent = (
+                (made(pair.signals, pair.tool) - pair.right) ** 2 for made in (logistic, isotonic)
+            )
+            gains[pair.trajectory] = gains.get(pair.trajectory, 0.0) + straight - bent
+    return list(gains.values())
 
 
 def _logistic(pairs: Sequence[Pair]) -> Map:
+    linear: Any = _sklearn("linear_model")
     import numpy as np
 
-    linear: Any = _sklearn("linear_model")
     right = [pair.right for pair in pairs]
     if len(set(right)) < 2:
         return _isotonic(pairs)
@@ -114,7 +135,7 @@ def _logistic(pairs: Sequence[Pair]) -> Map:
     tools = sorted({pair.tool for pair in pairs})
     tools = tools if len(tools) > 1 else []
     which = np.array([[float(pair.tool == tool) for tool in tools] for pair in pairs])
-    model = linear.LogisticRegression(C=1.0, max_iter=2000)
+    model = linear.LogisticRegression(C=1.0, solver="newton-cholesky")
     model.fit(np.hstack([table / scale, which]), right)
     weights = model.coef_[0][: len(names)] / scale
     offsets = model.coef_[0][len(names) :]

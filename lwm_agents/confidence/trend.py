@@ -30,8 +30,8 @@ BEFORE, AFTER = 30, 8
 LOOKED_AT = 1_000
 """How many of a tool's last calls are looked at."""
 
-TOGETHER = 20
-"""Calls of one session, at most, that are shuffled as one."""
+TOGETHER, CUT = 60, 20
+"""A session of up to so many calls is shuffled as one, a longer one in runs of so many."""
 
 _DRAWS = 1_999
 _ENOUGH = 25  # draws at least as great: the probability is known well enough by then
@@ -99,7 +99,7 @@ def drift(store: Store, tool: str | None = None) -> list[Drift]:
     )
 
 
-def change(runs: Sequence[Sequence[float]], seed: int = 0) -> Change | None:
+def change(runs: Sequence[Sequence[float]]) -> Change | None:
     """Return the likeliest drop in a series, given as runs that belong together.
 
     None where it is shorter than BEFORE + AFTER. One-sided: a rise is no drop, its p is 1 or near.
@@ -120,7 +120,8 @@ def change(runs: Sequence[Sequence[float]], seed: int = 0) -> Change | None:
     found = list(scores(chain.from_iterable(centred)))
     best = max(found)
     index = found.index(best) + 1
-    rng = random.Random(seed)
+    # The same series is always shuffled alike, but no two are: that would tie their errors.
+    rng = random.Random(repr(runs))
     reached, draws = 0, 0
     # Besag and Clifford 1991: stop when enough were as great; p stays valid.
     while draws < _DRAWS and reached < _ENOUGH:
@@ -153,14 +154,15 @@ def sparkline(values: Sequence[float], width: int = 24) -> str:
 
 
 def runs_of(calls: Sequence[Scored]) -> list[list[Scored]]:
-    """Return calls as runs of up to TOGETHER of one session, in the order in which they began."""
+    """Return calls as runs that belong together, whole sessions mostly, in order of their begin."""
     by_session: dict[str, list[Scored]] = {}
     for call in calls:
         by_session.setdefault(call.session, []).append(call)
     runs = [
-        own[start : start + TOGETHER]
+        own[start : start + size]
         for own in by_session.values()
-        for start in range(0, len(own), TOGETHER)
+        for size in (TOGETHER if len(own) <= TOGETHER else CUT,)
+        for start in range(0, len(own), size)
     ]
     return sorted(runs, key=lambda run: run[0].at)
 

@@ -86,7 +86,7 @@ TIMES = (
         "dr",
     ),
     _rule(rf"^ +\d+ +(?P<time>{_DATE} \d\d:\d\d) +(?=\S)", ":"),  # unzip -l
-    # Seconds since 1970: before a zone, after a word for time, or with parts of a second.
+    # Seconds since 1970: before a zone or after a word for time. Sums look like them, too.
     _rule(r"(?P<time>\b1\d{9})(?= [+-]\d{4}\b)", "1"),
     _rule(
         rf"\b(?:st_)?(?:timestamp|epoch|time|now|[acm]time|(?:created|updated|modified)(?:_at)?"
@@ -94,7 +94,6 @@ TIMES = (
         "1",
         ignore_case=True,
     ),
-    _rule(r"(?P<time>\b1\d{9}\.\d{5,10})(?!\d)", "."),
     _rule(r"(?P<time>\b\d+ (?:second|minute|hour)s? ago\b)", " ago"),
     _rule(rf"^ *(?P<time>{_CLOCK}) up +(?P<duration>[^\n]+?), +\d+ users?,", " up "),
     _rule(r"\bload averages?: (?P<load>\d+\.\d+,? \d+\.\d+,? \d+\.\d+)", "load average"),
@@ -107,6 +106,7 @@ TIMES = (
     _rule(r"^(?P<time>\d{1,19}|[A-Z][a-z]{2,8})$", when=rf"^\s*date\b{_NO_GIVEN_DATE}[^|;&\n]*$"),
     _rule(rf"(?P<time>\b{_DATE}(?:[T ]\d\d:\d\d:\d\d)?\b|\b{_SECONDS}\b)", when=_NOW),
     _rule(rf"(?P<time>\b{_SECONDS}\b)", when=rf"{_GIT}.{{0,200}}%[ac]t"),
+    _rule(rf"(?P<time>\b{_SECONDS}\b)", when=r"-printf\b[^|;&\n]{0,200}%[ACT]@"),
     _rule(r"datetime\.datetime\((?P<time>\d{4}(?:, \d+){6})", "datetime"),
 )
 
@@ -129,7 +129,7 @@ DURATIONS = (
     _rule(r"\((?P<duration>\d+\.\d+ ?s(?:ec)?)\)", "s)", "sec)"),
     _rule(r"^ok\s+\S+\s+(?P<duration>\d+\.\d+s)$|^FAIL\s+\S+\s+(?P<duration2>\d+\.\d+s)$", "s"),
     _rule(r"copied, (?P<duration>[\d.e-]+ s), (?P<rate>[\d.]+ [kMGT]?i?B/s)", "copied"),
-    _rule(r"(?P<rate>\b\d+(?:\.\d+)? ?[kKMGT]i?B/s)", "B/s"),
+    _rule(r"(?P<rate>\b\d+(?:\.\d+)? ?[kKMGT]i?B/s)(?!\w)", "B/s"),
     _rule(
         r"^(?P<duration>[\d.]+user [\d.]+system [\d:.]+elapsed [\d?]+%CPU) "
         r"\((?P<load>\d+avgtext\+\d+avgdata \d+maxresident)\)k\n"

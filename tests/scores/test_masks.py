@@ -39,7 +39,8 @@ ALIKE = [
     ("author A <a@x> 1767323045 +0000", "author A <a@x> 1767323046 +0000", ""),
     ('{"timestamp": 1767323045}', '{"timestamp": 1767329999}', ""),
     ("created_at: 1767323045123", "created_at: 1767323045999", ""),
-    ("1767323045.123456", "1767323046.654321", ""),
+    ("a 1767323045.1234567890", "a 1767323046.6543210987", "find . -printf '%p %T@\\n'"),
+    ("1767323045.123456", "1767323046.654321", "python3 -c 'print(time.time())'"),
     ("main  3 seconds ago", "main  12 minutes ago", ""),
     ("1767323045", "1767329999", "date +%s"),
     ("20260102", "20251130", "date +%Y%m%d"),
@@ -125,6 +126,8 @@ APART = [
     ("2024-05-15 10:00:00", "2024-05-15 11:00:00", "SELECT datetime(created) FROM t"),
     # numbers, sizes, counts
     ("1767323045", "1767323046", "wc -c disk.img"),
+    ("[('Chinese', 1191843539.21875)]", "[('Chinese', 1191843540.21875)]", ""),
+    ("hugepages-2048kB/surplus", "hugepages-4096kB/surplus", ""),
     ("total 8", "total 12", ""),
     ("3 files", "4 files", ""),
     ("4.0K\ta", "8.0K\ta", "du -h"),

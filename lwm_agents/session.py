@@ -178,7 +178,7 @@ class Session:
             finally:
                 if work.logged is not None:
                     self._begun.add(work.logged)
-                # Under a copy nothing may change: the next call opens it anew over what is real now.
+                # Nothing may change under a copy: the next call opens it over what is real now.
                 await in_thread(self._kept.end)
 
     async def undo(self) -> list[str]:

@@ -601,8 +601,8 @@ def test_the_sync_twin(root: Path, tmp_path: Path) -> None:
         assert not (root / "made.txt").exists()
         session.discard()
         assert session.call("read_file", path="made.txt").is_error
-        assert len(session.trajectory.transitions) == 2
-    assert len(store.trajectory(session.id).transitions) == 3  # the commit as well
+        assert len(session.trajectory.transitions) == 3  # the commit as well
+    assert len(store.trajectory(session.id).transitions) == 3
     with pytest.raises(Misuse), SyncSession.open("dry-run", root="/no/such/folder"):
         pass
     store.close()

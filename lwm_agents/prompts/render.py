@@ -36,6 +36,7 @@ _SYSTEM_SHARE = 0.5  # of the budget, before tool descriptions are cut down
 _LAST_SHARE = 0.4  # of what the system message leaves, kept free for the last turn
 _BLOCK_SHARE = 0.5  # of the history's room that a trim leaves filled
 _STATE_SHARE, _EXAMPLES_SHARE = 0.5, 0.4  # of the last turn
+_EXAMPLE_LENGTH = 800  # characters of an example's observation, and of each of its arguments
 
 # Every "<|…|>" of any template, and the tokens that have no bar.
 _CONTROL = re.compile(
@@ -99,6 +100,7 @@ def render(
     budget_tokens: int,
     count_tokens: CountTokens = estimate_tokens,
     examples: Sequence[Transition] = (),
+    examples_tokens: int | None = None,
     state: str = "",
     scenario: str = "",
     prompts: Prompts | None = None,
@@ -109,9 +111,10 @@ def render(
     They take at most about `budget_tokens` as `count_tokens` counts. When the history is too long
     its oldest half goes at once, so that what is left stays the same text for many steps. The
     action always stays; only single arguments longer than the whole budget are shortened. `state`
-    and `examples` fill what room the last turn has. `scenario` is text that directs the simulation.
-    Without `secrets`, those in the trajectory, the action, the examples and the scenario are left
-    out; `state` and `prompts` are taken as they are.
+    and `examples` fill what room the last turn has, the examples at most `examples_tokens`; they
+    come best first, and the best stands last, next to the action. `scenario` is text that directs
+    the simulation. Without `secrets`, those in the trajectory, the action, the examples and the
+    scenario are left out; `state` and `prompts` are taken as they are.
     """
     if not secrets:
         action, scenario = shown_action(action), redacted(scenario)
@@ -136,7 +139,7 @@ def render(
     if spare < 0:
         # An action larger than its share: older history makes room for it in this step.
         turns = _make_room(turns, history_room + spare)
-    blocks = _blocks(state, examples, max(0, spare), limit, count_tokens, secrets)
+    blocks = _blocks(state, examples, max(0, spare), examples_tokens, count_tokens, secrets)
     messages = [Message(role="system", content=system)]
     for turn in turns:
         messages += (turn.user, turn.assistant)
@@ -330,7 +333,7 @@ def _blocks(
     state: str,
     examples: Sequence[Transition],
     room: int,
-    limit: int,
+    examples_tokens: int | None,
     count_tokens: CountTokens,
     secrets: bool,
 ) -> list[str]:
@@ -346,12 +349,14 @@ def _blocks(
                 blocks.append(block)
                 room -= used
                 break
+    if examples_tokens is not None:
+        room = min(room, examples_tokens)
     kept: list[str] = []
     for example in examples:
         done = example.action if secrets else shown_action(example.action)
         text = (
-            f"**Action:** {action_json(done, limit)}\n{HEADER}\n"
-            f"{clean(shown(example.observation.text, limit, secrets=secrets))}\n"
+            f"**Action:** {action_json(done, _EXAMPLE_LENGTH)}\n{HEADER}\n"
+            f"{clean(shown(example.observation.text, _EXAMPLE_LENGTH, secrets=secrets))}\n"
         )
         used = count_tokens(text)
         if used > room:
@@ -362,7 +367,7 @@ def _blocks(
         blocks.append(
             "### Examples\nReal outputs of similar actions in other runs: "
             "take their form, and their values only where they hold here.\n\n"
-            + "\n".join(kept)
+            + "\n".join(reversed(kept))
             + "\n"
         )
     return blocks

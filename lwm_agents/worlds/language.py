@@ -1,7 +1,8 @@
 """The language world: a text model predicts what a tool would answer.
 
 In this order: arguments that break the tool's schema are refused; a repeated read gives the pinned
-answer; what follows from the history is worked out; only the rest is imagined. Everything is
+answer; what follows from the history is worked out; what was seen before for the same action is
+copied where nothing speaks against it; only the rest is imagined by the model. Everything is
 labelled `imagined`.
 """
 
@@ -36,6 +37,7 @@ from lwm_agents.prompts.shell import Machine, absolute_cwd
 from lwm_agents.prompts.state import KnownState, is_built_in, known_state
 from lwm_agents.prompts.tokens import estimate_tokens
 from lwm_agents.redaction import redact, redact_json
+from lwm_agents.scores import fold, similarity
 from lwm_agents.tools.base import argument_errors
 from lwm_agents.values import (
     Action,
@@ -44,10 +46,12 @@ from lwm_agents.values import (
     Message,
     Observation,
     Sampling,
+    Signals,
     ToolSpec,
     Trajectory,
     Transition,
 )
+from lwm_agents.worlds.nearest import SURE, Copy, NearestWorld
 
 ExamplesFor = Callable[[Action, Trajectory], Sequence[Transition]]
 """Gives real transitions like this action, best first, from outside the trajectory."""
@@ -61,17 +65,20 @@ CUT, UNMARKED_EMPTY = 0.5, 0.5
 _MARGIN = 64  # tokens left free for what the estimate and the chat template may add
 _STATE_CHARACTERS = 2400
 _SESSIONS = 256
+_EXAMPLES, _EXAMPLES_SHARE, _EXAMPLES_TOKENS = 4, 0.15, 1024
+"""At most so many examples, in at most so much of the prompt, and in so many tokens."""
 
 
 class LanguageWorld:
     """A world whose answers a text model imagines. Serves any number of sessions at once.
 
     `seed` goes to the engine with temperature 0, so a session's answers are pinned. `prompts` are
-    the system prompts, our own by default. `examples` gives real transitions to show. `max_tokens`
-    limits an answer, reasoning included. `scenario` is text that directs the simulation. `is_read`
-    says what only reads, so that its answer is pinned. `known_state` False leaves out the known
-    state and all that follows from it, to measure what it does; `pin` False asks the model again
-    for repeated reads.
+    the system prompts, our own by default. `examples` gives real transitions to show. With
+    `nearest` an answer is copied where a copy is likelier right than what the model says.
+    `max_tokens` limits an answer, reasoning included. `scenario` is text that directs the
+    simulation. `is_read` says what only reads, so that its answer is pinned. `known_state` False
+    leaves out the known state and all that follows from it, to measure what it does; `pin` False
+    asks the model again for repeated reads.
     """
 
     def __init__(
@@ -81,6 +88,7 @@ class LanguageWorld:
         seed: int = 0,
         prompts: Prompts | None = None,
         examples: ExamplesFor | None = None,
+        nearest: NearestWorld | None = None,
         max_tokens: int = 1024,
         scenario: str = "",
         is_read: IsRead = is_read,
@@ -91,6 +99,7 @@ class LanguageWorld:
         self._seed = seed
         self._prompts = prompts or Prompts.own()
         self._examples = examples
+        self._nearest = nearest
         self._max_tokens = max_tokens
         self._scenario = scenario
         self._is_read = is_read
@@ -110,14 +119,29 @@ class LanguageWorld:
         if spec is None and trajectory.tools:
             return None  # a tool that this session does not have
         if spec is not None and (problem := argument_errors(spec, action.arguments)):
-            return Observation(
-                text=problem, source="imagined", is_error=True, confidence=COMPUTED_CONFIDENCE
+            return _worked_out(
+                Observation(
+                    text=problem, source="imagined", is_error=True, confidence=COMPUTED_CONFIDENCE
+                )
             )
         if self._pins and (pinned := repeated(trajectory, action, self._is_read)):
-            return pinned
+            return _worked_out(pinned)
         state = self._state(trajectory) if self._knows else None
         if state is not None and (known := computed(trajectory, action, state)):
-            return known
+            return _worked_out(known)
+        copy = self._copy(action, trajectory, spec)
+        if copy is not None and copy.confidence >= SURE:
+            return copy.observation
+        return _likelier(await self._imagined(action, trajectory, spec, state), copy)
+
+    async def _imagined(
+        self,
+        action: Action,
+        trajectory: Trajectory,
+        spec: ToolSpec | None,
+        state: KnownState | None,
+    ) -> Observation | None:
+        """Ask the model."""
         told = ""
         if state is not None:
             room = self._state_characters()
@@ -130,13 +154,21 @@ class LanguageWorld:
                 return await self._structured(messages, trajectory, spec.output_schema, validator)
         return await self._text(messages, action, trajectory, spec, cwd)
 
+    def _copy(self, action: Action, trajectory: Trajectory, spec: ToolSpec | None) -> Copy | None:
+        copy = None if self._nearest is None else self._nearest.copy(action, trajectory)
+        schema = None if spec is None else spec.output_schema
+        if copy is not None and schema is not None and copy.observation.structured is None:
+            return None
+        return copy
+
     def _messages(self, action: Action, trajectory: Trajectory, told: str) -> tuple[Message, ...]:
         messages = render(
             trajectory,
             action,
             budget_tokens=self._budget(),
             count_tokens=self._count,
-            examples=self._examples(action, trajectory) if self._examples else (),
+            examples=self._examples(action, trajectory)[:_EXAMPLES] if self._examples else (),
+            examples_tokens=int(min(_EXAMPLES_TOKENS, self._budget() * _EXAMPLES_SHARE)),
             state=told,
             scenario=self._scenario,
             prompts=self._prompts,
@@ -239,6 +271,7 @@ class LanguageWorld:
             is_error=looks_like_error(text, action, spec),
             structured=shell_structured(text, cwd) if built_in else None,
             confidence=confidence,
+            signals=_signals(completion, parsed, text),
         )
 
     async def _structured(
@@ -292,6 +325,38 @@ def confidence_of(completion: Completion, parsed: Parsed) -> float:
     if completion.finish_reason == "length" or not parsed.complete:
         confidence *= CUT
     return min(0.98, max(0.02, confidence))
+
+
+def _signals(completion: Completion, parsed: Parsed, text: str) -> Signals:
+    """Return what is known of how far to trust a model's answer."""
+    logprobs = completion.logprobs
+    return Signals(
+        logprob=sum(logprobs) / len(logprobs) if logprobs else None,
+        least=min(logprobs) if logprobs else None,
+        cut=completion.finish_reason == "length" or not parsed.complete,
+        length=len(text),
+    )
+
+
+def _worked_out(seen: Observation) -> Observation:
+    signals = Signals(computed=True, length=len(seen.text))
+    return seen.model_copy(update={"signals": signals})
+
+
+def _likelier(answer: Observation | None, copy: Copy | None) -> Observation | None:
+    """Return the model's answer or the copy, whichever is likelier right.
+
+    The answer's signals say how it compares with the copy.
+    """
+    if copy is None:
+        return answer
+    if answer is None or (answer.confidence or 0.0) < copy.confidence:
+        return copy.observation
+    match = similarity(fold(answer.text), fold(copy.observation.text))
+    signals = (answer.signals or Signals()).model_copy(
+        update={"nearness": copy.nearness, "example_match": match}
+    )
+    return answer.model_copy(update={"signals": signals})
 
 
 def _first_of(answer: str) -> str:
@@ -351,19 +416,30 @@ def _checked(completion: Completion, validator: Validator) -> tuple[Observation 
         return None, f"no JSON: {problem}"
     confidence = confidence_of(completion, parsed)
     text = json.dumps(value, ensure_ascii=False)
+    signals = _signals(completion, parsed, text)
     try:
         error = next(iter(validator.iter_errors(value)), None)
     except (referencing.exceptions.Unresolvable, RecursionError):
         error = None
     if error is None:
         return (
-            Observation(text=text, source="imagined", structured=value, confidence=confidence),
+            Observation(
+                text=text,
+                source="imagined",
+                structured=value,
+                confidence=confidence,
+                signals=signals,
+            ),
             "",
         )
     if isinstance(value, dict) and set(value) == {"error"} and isinstance(value["error"], str):
         return (
             Observation(
-                text=value["error"], source="imagined", is_error=True, confidence=confidence
+                text=value["error"],
+                source="imagined",
+                is_error=True,
+                confidence=confidence,
+                signals=signals,
             ),
             "",
         )

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from lwm_agents.places.commands import SupervisorError
 from lwm_agents.places.copy import STATE, CopyPlace
+from lwm_agents.places.hidden import hidden_paths
 from lwm_agents.places.plain_copy import PlainCopy
 
 log = logging.getLogger(__name__)
@@ -44,7 +45,8 @@ def open_copy(
                     raise
                 reason = _why_not["copy"] = str(failure)
         log.info("commands can't be rehearsed: %s", reason)
-    return PlainCopy(root, database, folder / _PLAIN)
+    hidden = hidden_paths([folder.parent, *own])
+    return PlainCopy(root, database, folder / _PLAIN, hidden=hidden)
 
 
 def has_copy(folder: Path) -> bool:

@@ -30,12 +30,13 @@ def hidden_paths(own: Iterable[str | os.PathLike[str]] = (), home: str | None = 
 
 def _homes(named: str | None) -> Iterator[str]:
     """Yield the home directories of this user, and as root those of the others too."""
-    import pwd
-
     homes = {os.path.expanduser("~"), named or "/"}
-    if os.geteuid() == 0:
-        homes |= {user.pw_dir for user in pwd.getpwall()}
-    else:
-        with suppress(KeyError):
-            homes.add(pwd.getpwuid(os.geteuid()).pw_dir)
+    with suppress(ImportError):  # only POSIX has a list of users
+        import pwd
+
+        if os.geteuid() == 0:
+            homes |= {user.pw_dir for user in pwd.getpwall()}
+        else:
+            with suppress(KeyError):
+                homes.add(pwd.getpwuid(os.geteuid()).pw_dir)
     yield from sorted(home for home in homes if os.path.isabs(home) and home != "/")

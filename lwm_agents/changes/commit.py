@@ -135,7 +135,7 @@ def _take(plan: Plan, real: Tree, folder: str) -> None:
     try:
         with Steps(plan, real) as steps:
             seen = steps.forward(first=True)
-            steps.sync()
+            steps.sync(log.device)
         log.reach("done", seen)
     except BaseException as error:
         log.close()

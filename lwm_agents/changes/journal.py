@@ -128,26 +128,39 @@ class Journal:
             self._fd = -1
 
     def begin(self, stages: list[Stage]) -> None:
-        """Write the header, durably: what is staged can be found and removed from now on."""
+        """Write the header: what is staged can be found and removed from now on."""
         self._add({"format": FORMAT, "stages": stages})
-        os.fsync(self._fd)
-        _sync_folder(self._folder)
+        # What is in the session's folder is removed with it, whatever the journal says.
+        if any(os.path.dirname(stage.path) != self._folder for stage in stages):
+            os.fsync(self._fd)
+            _sync_folder(self._folder)
 
     def plan(self, plan: Plan) -> None:
         """Write the plan, and room on the disk for what has to be written after it."""
         self._add({"entries": plan.entries, "folders": plan.folders, "in_place": plan.in_place})
         count = len(plan.entries) + len(plan.folders) + len(plan.in_place)
         paths = sum(len(entry.path) for entry in plan.entries)
+        size = 4096 + 80 * count + 6 * paths
         with open(os.path.join(self._folder, RESERVE), "wb") as file:
-            file.write(b"\0" * (4096 + 80 * count + 6 * paths))
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(file.fileno(), 0, size)
+            else:
+                file.write(b"\0" * size)
 
     def reach(self, reached: Reached, seen: list[Seen] | None = None) -> None:
-        """Write durably that a state was reached. What came before must be durable already."""
+        """Write durably that a state was reached.
+
+        What came before must be durable already. For `done` and `undoing` the file system the
+        journal lies on may be left out: it is synced as a whole, its own order being kept.
+        """
         if reached != "planned":
             with suppress(FileNotFoundError):
                 os.unlink(os.path.join(self._folder, RESERVE))
         self._add({"reached": reached, **({"seen": seen} if seen is not None else {})})
-        os.fsync(self._fd)
+        if reached == "planned":
+            os.fsync(self._fd)
+        else:
+            sync_file_system(self._fd)
 
     @property
     def device(self) -> int:

@@ -26,17 +26,22 @@ def meta_of(state: os.stat_result, xattrs: dict[str, bytes]) -> Meta:
     )
 
 
-def put_on_new(fd: int, state: os.stat_result, xattrs: dict[str, bytes]) -> None:
-    """Give an open file that was just made the metadata of another."""
-    if HAS_OWNERS and (state.st_uid, state.st_gid) != (os.geteuid(), os.getegid()):
+def put_on_new(fd: int, state: os.stat_result, xattrs: dict[str, bytes]) -> int:
+    """Give an open file that was just made the metadata of another; return its inode."""
+    made = os.fstat(fd)
+    mode: int | None = made.st_mode
+    if HAS_OWNERS and (state.st_uid, state.st_gid) != (made.st_uid, made.st_gid):
         with suppress(PermissionError):
             os.fchown(fd, state.st_uid, state.st_gid)
+            mode = None  # the system may have dropped set-user-id with the owner
     for name, value in xattrs.items():
         _set_xattr(fd, name, value)
-    if hasattr(os, "fchmod"):
+        mode = None  # an access list says what the mode is
+    if mode != state.st_mode and hasattr(os, "fchmod"):
         os.fchmod(fd, stat.S_IMODE(state.st_mode))
     if os.utime in os.supports_fd:
         os.utime(fd, ns=(state.st_atime_ns, state.st_mtime_ns))
+    return made.st_ino
 
 
 def put(at: int | None, name: str, wanted: Meta) -> None:

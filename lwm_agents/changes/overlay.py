@@ -13,7 +13,7 @@ import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from lwm_agents.changes.tree import (
     DIRECTORY,
@@ -25,6 +25,9 @@ from lwm_agents.changes.tree import (
     is_below,
     join,
 )
+
+_Below = Literal["nothing", "upper", "both"]
+"""Where what lies below a path is found: nowhere, in its upper folder, in both whole worlds."""
 
 
 @dataclass(frozen=True)
@@ -128,26 +131,27 @@ class OverlayCopied:
     def _below(
         self, base: str, upper: Tree, mounts: set[str], shared: dict[tuple[int, int], set[str]]
     ) -> Iterator[str]:
-        todo = [(base, True)]
+        todo: list[tuple[str, _Below]] = [(base, "upper")]
         while todo:
-            path, in_upper = todo.pop()
+            path, where = todo.pop()
             if path in mounts:
                 continue  # another overlay lies over it
-            if path not in self._prepared:
-                yield path
-            real = self._real.lstat(path)
-            if not in_upper:
-                below = dict.fromkeys(self._names_of_both(path, real), False)
-            else:
+            yield path
+            if where == "nothing":
+                continue
+            below: dict[str, _Below]
+            if where == "upper":
                 below = self._names_in(upper, base, path, shared)
+            else:
+                below = dict.fromkeys(self._names_of_both(path), "both")
             todo.extend((join(path, name), below[name]) for name in sorted(below, reverse=True))
 
     def _names_in(
         self, upper: Tree, base: str, path: str, shared: dict[tuple[int, int], set[str]]
-    ) -> dict[str, bool]:
-        """Return the names in an upper folder; True: its own upper folder says what is below."""
+    ) -> dict[str, _Below]:
+        """Return the names in an upper folder, and where to look for what is below each."""
         inner = _inner(path, base)
-        below: dict[str, bool] = {}
+        below: dict[str, _Below] = {}
         with _opened(upper, inner):
             states = {name: upper.lstat(join(inner, name)) for name in upper.names(inner)}
         for name, state in states.items():
@@ -155,13 +159,19 @@ class OverlayCopied:
                 continue
             child = join(path, name)
             real = self._real.lstat(child)
-            merging = stat.S_ISDIR(state.st_mode) and real and stat.S_ISDIR(real.st_mode)
-            below[name] = bool(merging) and not _stands_alone(upper, join(inner, name))
-            if stat.S_ISREG(state.st_mode) and state.st_nlink > 1 and real and real.st_nlink > 1:
-                shared.setdefault((real.st_dev, real.st_ino), set()).add(child)
+            in_both = real is not None and stat.S_ISDIR(real.st_mode)
+            if not stat.S_ISDIR(state.st_mode):
+                below[name] = "both" if in_both else "nothing"
+                shares = stat.S_ISREG(state.st_mode) and state.st_nlink > 1
+                if shares and real is not None and real.st_nlink > 1:
+                    shared.setdefault((real.st_dev, real.st_ino), set()).add(child)
+            elif in_both and not _stands_alone(upper, join(inner, name)):
+                below[name] = "upper"
+            else:
+                below[name] = "both"
         return below
 
-    def _names_of_both(self, path: str, real: os.stat_result | None) -> set[str]:
+    def _names_of_both(self, path: str) -> set[str]:
         names: set[str] = set()
         merged = self.lstat(path)
         if merged and stat.S_ISDIR(merged.st_mode):
@@ -170,6 +180,7 @@ class OverlayCopied:
             except PermissionError:
                 with self._upper(path) as (upper, inner), _opened(upper, inner):
                     names.update(upper.names(inner))
+        real = self._real.lstat(path)
         if real and stat.S_ISDIR(real.st_mode):
             with suppress(PermissionError):  # then what was removed was empty
                 names.update(self._real.names(path))

@@ -91,12 +91,14 @@ class Stages:
         at, name = self._at(stage, f"n{number}")
         source = copied.open(one.path)
         try:
-            target = os.open(name, _NEW, 0o600, dir_fd=at)
+            xattrs = copied.xattrs(one.path)
+            # Nobody else gets into the stage, so a file may have its mode from the start.
+            mode = 0o600 if xattrs else stat.S_IMODE(new.st_mode)
+            target = os.open(name, _NEW, mode, dir_fd=at)
             try:
                 if not copy(source, target, new, digest):
                     raise Conflict({one.path: "the session has changed it since it was shown"})
-                put_on_new(target, new, copied.xattrs(one.path))
-                return os.fstat(target).st_ino
+                return put_on_new(target, new, xattrs)
             finally:
                 os.close(target)
         finally:

@@ -1,8 +1,9 @@
 """Takes the steps of a plan, forwards or backwards, from wherever a crash left them.
 
 Every step looks at what is there first, by inode: done already, to be done, or somebody else's.
-A file is replaced in one rename, the old one kept by a hard link in the stage before; so a reader
-sees the old or the new content, and to go back is one rename more.
+A file and its new content change places in one step, so a reader sees the old or the new one, and
+to go back is one rename. Where the system can't exchange names, a hard link keeps the old file in
+the stage before the new one is renamed over it.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import stat
 from contextlib import suppress
 
 from lwm_agents.changes.content import sync_file_system
+from lwm_agents.changes.exchange import exchange
 from lwm_agents.changes.journal import Entry, Meta, Plan, Seen
 from lwm_agents.changes.metadata import put
 from lwm_agents.changes.tree import DIRECTORY, Tree
@@ -87,9 +89,9 @@ class Steps:
             self._put(one.path, one.old, one.inode)
         self._finish([(one.path, one.old) for one in plan.folders])
 
-    def sync(self) -> None:
-        """Make all of it durable: one call for each file system."""
-        devices: set[int] = set()
+    def sync(self, synced: int) -> None:
+        """Make all of it durable on every file system but `synced`, the journal's own."""
+        devices = {synced}
         for fd in self._stages:
             if fd is not None and (device := os.fstat(fd).st_dev) not in devices:
                 devices.add(device)
@@ -101,25 +103,26 @@ class Steps:
         """Keep the old file in the stage; put the new one, or nothing, in its place."""
         path = entry.path
         at, name = self._real.at(path)
-        stage, new = self._staged(entry, "n")
-        _, old = self._staged(entry, "o")
+        stage, new, old = self._staged(entry)
         try:
             state = os.stat(name, dir_fd=at, follow_symlinks=False)
         except FileNotFoundError:
             state = None
-        kept = None if first else self._kept(entry)
         if state is not None and state.st_ino == entry.new:
             return
+        kept = not first and self._kept(old, stage, entry.old)
         if state is None:
-            if kept is None:
+            if not kept:
                 raise Conflict({path: "it has been deleted meanwhile"})
         elif state.st_ino != entry.old:
-            if entry.new is None and kept is not None and stat.S_ISDIR(state.st_mode):
+            if entry.new is None and kept and stat.S_ISDIR(state.st_mode):
                 return  # the folder that takes its place
             raise Conflict({path: "it has been replaced meanwhile"})
-        elif kept is None:
+        elif not kept:
             if state.st_nlink == 1 and state.st_ctime_ns != entry.old_changed_ns:
                 raise Conflict({path: "it has been changed meanwhile"})
+            if entry.new is not None and exchange(new, name, stage, at):
+                return
             if entry.new is None or not _link(name, old, at, stage):
                 os.rename(name, old, src_dir_fd=at, dst_dir_fd=stage)
                 state = None
@@ -131,7 +134,7 @@ class Steps:
     def _add(self, entry: Entry) -> None:
         """Put a new file where nothing is, and only there."""
         at, name = self._real.at(entry.path)
-        stage, new = self._staged(entry, "n")
+        stage, new, _ = self._staged(entry)
         try:
             # A rename would overwrite what came into being a moment ago; a link fails instead.
             os.link(new, name, src_dir_fd=stage, dst_dir_fd=at, follow_symlinks=False)
@@ -157,7 +160,7 @@ class Steps:
             return
         if state.st_ino != entry.new:
             raise Conflict({entry.path: "it has been replaced since"})
-        if entry.old is not None and self._kept(entry) is not None:
+        if entry.old is not None:
             self._put_back(entry)
         else:
             at, name = self._real.at(entry.path)
@@ -171,9 +174,14 @@ class Steps:
             raise Conflict({entry.path: "something new is in its place"})
 
     def _put_back(self, entry: Entry) -> None:
-        at, name = self._real.at(entry.path)
-        stage, old = self._staged(entry, "o")
-        os.replace(old, name, src_dir_fd=stage, dst_dir_fd=at)
+        """Put the old file in its place: it changed names with the new one, or was put aside."""
+        stage, new, old = self._staged(entry)
+        for kept in (old, new):
+            if self._kept(kept, stage, entry.old):
+                at, name = self._real.at(entry.path)
+                os.replace(kept, name, src_dir_fd=stage, dst_dir_fd=at)
+                return
+        raise Conflict({entry.path: "what was there before is no longer kept"})
 
     # Both ways.
 
@@ -231,12 +239,12 @@ class Steps:
                 put(*self._real.at(path), wanted)
         self._real.forget()
 
-    def _kept(self, entry: Entry) -> os.stat_result | None:
-        stage, name = self._staged(entry, "o")
+    @staticmethod
+    def _kept(name: str, stage: int | None, inode: int | None) -> bool:
         try:
-            return os.stat(name, dir_fd=stage, follow_symlinks=False)
+            return os.stat(name, dir_fd=stage, follow_symlinks=False).st_ino == inode
         except FileNotFoundError:
-            return None
+            return False
 
     def _see(self, path: str) -> Seen:
         state = self._real.lstat(path)
@@ -244,10 +252,11 @@ class Steps:
             return Seen(path, None, None)
         return Seen(path, state.st_ino, state.st_ctime_ns)
 
-    def _staged(self, entry: Entry, letter: str) -> tuple[int | None, str]:
-        name = f"{letter}{entry.number}"
+    def _staged(self, entry: Entry) -> tuple[int | None, str, str]:
+        """Return the stage, and the names of the new and the old file in it."""
         stage = self._stages[entry.stage]
-        return stage, name if stage is not None else f"{self._plan.stages[entry.stage].path}/{name}"
+        folder = "" if stage is not None else f"{self._plan.stages[entry.stage].path}/"
+        return stage, f"{folder}n{entry.number}", f"{folder}o{entry.number}"
 
 
 def _link(source: str, target: str, at: int | None, stage: int | None) -> bool:

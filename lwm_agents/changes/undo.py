@@ -75,7 +75,7 @@ def _finish(folder: str, plan: Plan, real: Tree) -> bool:
     try:
         with Steps(plan, real) as steps:
             seen = steps.forward(first=False)
-            steps.sync()
+            steps.sync(log.device)
         log.reach("done", seen)
     except (OSError, Conflict):
         return False
@@ -116,7 +116,8 @@ def take_back(folder: str, plan: Plan, real: Tree, *, exact: bool) -> None:
         log.reach("undoing")
         with Steps(plan, real) as steps:
             steps.backward()
-            steps.sync()
+            steps.sync(log.device)
+        log.sync()
     finally:
         log.close()
     clear(folder, plan, real, exact=exact)

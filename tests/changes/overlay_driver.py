@@ -16,12 +16,13 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from copies import picture, tick
 
-from lwm_agents.changes import render
 from lwm_agents.changes.commit import commit
 from lwm_agents.changes.diff import diff
 from lwm_agents.changes.overlay import Layer, OverlayCopied
@@ -30,9 +31,6 @@ NEWNS, NEWUSER = 0x20000, 0x10000000
 MS_REC_PRIVATE = 0x4000 | 0x40000
 NO_MOUNTS = 77
 NOBODY = 65534
-
-LAZY = render
-"""Imported by the code under test only when needed."""
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -52,7 +50,7 @@ def mount_overlay(lower: str, upper: str, work: str, at: str, options: str) -> N
     call("mount", b"overlay", at.encode(), b"overlay", 0, data.encode())
 
 
-def child(how: str, base: Path, channel: socket.socket) -> None:
+def child(how: str, base: Path, script: str, channel: socket.socket) -> None:
     uid, gid = os.getuid(), os.getgid()
     real, new = base / "real", base / "new"
     whole = how == "whole"
@@ -76,9 +74,48 @@ def child(how: str, base: Path, channel: socket.socket) -> None:
     fd = os.open(new, os.O_PATH | os.O_DIRECTORY)
     if whole:
         at = f"{new}{real}"
-    done = subprocess.run(["bash", "-ec", (base / "script").read_text()], cwd=at, check=False)
+    done = subprocess.run(["bash", "-ec", script], cwd=at, check=False)
     socket.send_fds(channel, [str(done.returncode).encode()], [fd])
     channel.recv(1)  # the mounts stay until the parent is done
+
+
+@contextmanager
+def rehearsed(how: str, base: Path, script: str) -> Iterator[tuple[OverlayCopied, int]]:
+    """Run a script in a copy of BASE/real; yield the copy and a descriptor of its `/`.
+
+    Raises NoMounts where this system has none for us.
+    """
+    real = base / "real"
+    for name in ("upper", "work", "new", "folder"):
+        (base / name).mkdir(exist_ok=True)
+    lower = Path("/") if how == "whole" else real
+    shutil.copystat(lower, base / "upper")
+    if os.geteuid() == 0:
+        os.chown(base / "upper", lower.stat().st_uid, lower.stat().st_gid)
+    began = time.time_ns()
+    tick(began)
+    here, there = socket.socketpair()
+    pid = os.fork()
+    if pid == 0:
+        here.close()
+        child(how, base, script, there)
+        os._exit(0)
+    there.close()
+    try:
+        message, fds, *_ = socket.recv_fds(here, 1000, 1)
+        if not fds:
+            raise NoMounts(message.decode())
+        assert message == b"0", f"the script ended with {message.decode()}"
+        layers = [Layer("/" if how == "whole" else str(real), str(base / "upper"))]
+        copied = OverlayCopied(str(real), None, began, fds[0], layers)
+        try:
+            yield copied, fds[0]
+        finally:
+            copied.close()
+            os.close(fds[0])
+    finally:
+        here.close()
+        os.waitpid(pid, 0)
 
 
 def main(how: str, base: Path, *, commits: bool) -> None:
@@ -89,41 +126,16 @@ def main(how: str, base: Path, *, commits: bool) -> None:
         os.setresuid(NOBODY, NOBODY, NOBODY)
         LIBC.prctl(4, 1, 0, 0, 0)  # PR_SET_DUMPABLE: /proc/self is ours again
     real = base / "real"
-    for name in ("upper", "work", "new", "folder"):
-        (base / name).mkdir()
-    lower = Path("/") if how == "whole" else real
-    shutil.copystat(lower, base / "upper")
-    if os.geteuid() == 0:
-        os.chown(base / "upper", lower.stat().st_uid, lower.stat().st_gid)
-    before = jsonable(picture(real))
-    began = time.time_ns()
-    tick(began)
-    here, there = socket.socketpair()
-    if os.fork() == 0:
-        here.close()
-        child(how, base, there)
-        os._exit(0)
-    there.close()
-    message, fds, *_ = socket.recv_fds(here, 1000, 1)
-    if not fds:
-        print(message.decode())
-        sys.exit(NO_MOUNTS)
-    (root_fd,) = fds
-    layers = [Layer("/" if how == "whole" else str(real), str(base / "upper"))]
-    copied = OverlayCopied(str(real), None, began, root_fd, layers)
-    found: dict[str, Any] = {"script": int(message), "before": before}
-    changes = diff(copied)
-    found["changes"] = changes.model_dump(mode="json")
-    found["rendered"] = changes.render()
-    merged = os.open(str(real).lstrip("/"), os.O_RDONLY | os.O_DIRECTORY, dir_fd=root_fd)
-    if how != "user":
-        found["copy"] = jsonable(picture(Path(f"/proc/self/fd/{merged}/.")))
-    if commits:
-        commit(copied, changes, folder=str(base / "folder"))
-        found["real"] = jsonable(picture(real)) if how != "user" else None
-    copied.close()
-    here.close()
-    os.wait()
+    found: dict[str, Any] = {"before": jsonable(picture(real))}
+    with rehearsed(how, base, (base / "script").read_text()) as (copied, root_fd):
+        changes = diff(copied)
+        found["changes"] = changes.model_dump(mode="json")
+        if how != "user":
+            top = os.open(str(real).lstrip("/"), os.O_RDONLY | os.O_DIRECTORY, dir_fd=root_fd)
+            found["copy"] = jsonable(picture(Path(f"/proc/self/fd/{top}/.")))
+        if commits:
+            commit(copied, changes, folder=str(base / "folder"))
+            found["real"] = jsonable(picture(real)) if how != "user" else None
     print(json.dumps(found))
 
 
@@ -132,4 +144,8 @@ def jsonable(seen: dict[str, tuple[object, ...]]) -> dict[str, list[str]]:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]), commits="commit" in sys.argv[3:])
+    try:
+        main(sys.argv[1], Path(sys.argv[2]), commits="commit" in sys.argv[3:])
+    except NoMounts as why:
+        print(why)
+        sys.exit(NO_MOUNTS)

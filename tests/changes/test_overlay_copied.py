@@ -64,7 +64,6 @@ def rehearse(base: Path, how: str, script: str, *words: str, tree: str = TREE) -
         pytest.skip(f"no overlay mounts here: {done.stdout}")
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
-    assert found["script"] == 0
     return found
 
 

@@ -263,10 +263,14 @@ def _setup(owner: ExitStack, where: int) -> int:
     """Return a file that Bash reads before the command (BASH_ENV): it reports the directory.
 
     So the command itself stays as it is, with its own line numbers in error messages. The braces
-    keep the report out of a trace (`set -x`) and its failure out of the output.
+    keep the report out of a trace (`set -x`) and its failure out of the output. Where it can, it
+    lies in memory: a temporary folder shows when something was made in it.
     """
-    file = owner.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 (it is closed by its owner)
     trap = f"trap '{{ builtin pwd >&{where}; }} 2>/dev/null' EXIT"
+    if hasattr(os, "memfd_create"):
+        file = owner.enter_context(os.fdopen(os.memfd_create("bash-env"), "w+b"))
+    else:
+        file = owner.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 (its owner closes it)
     file.write(f"{trap}; unset BASH_ENV\n".encode())
     file.seek(0)
     return file.fileno()

@@ -27,7 +27,10 @@ _MODE = r"[-dlbcps][-rwxsStT]{9}[.+@]?"
 _HEX = r"(?!0+\b)(?:[0-9a-f]{64}|[0-9a-f]{7,40})(?![0-9a-f])"
 # What Linux gives to whoever asks for any port: 32768 to 60999.
 _PORT = r"(?:3276[89]|327[7-9]\d|32[89]\d\d|3[3-9]\d{3}|[45]\d{4}|60\d{3})(?!\d)"
-_SIGNAL = "(?:Killed|Terminated|Aborted|Hangup|Quit|Segmentation|Bus error|Floating|Illegal)"
+_SIGNAL = (
+    "(?:Killed|Terminated|Aborted|Hangup|Quit|Segmentation|Bus error|Floating|Illegal"
+    "|File size limit|CPU time limit|Alarm clock|User defined|Trace)"
+)
 _GIT = (
     r"\bgit\b(?![^|;&\n]{0,200}(?:\b(?:ls-tree|ls-files|hash-object|write-tree|cat-file|diff)\b"
     r"|rev-parse \S*(?::|\^\{tree)))"
@@ -210,6 +213,10 @@ COMMITS = (
     _rule(rf"\bmoving from \S+ to (?P<commit>{_HEX})$", "moving from"),
     _rule(rf"\bbuild[ -]?id(?:\[\w+\])?[ :=]+(?P<commit>{_HEX})", "uild", ignore_case=True),
     _rule(rf"^(?:[*|/\\_ ]*[<>+=^-]? ?)(?P<commit>{_HEX})(?=[\s)]|$)", when=_GIT),
+    _rule(
+        rf"^(?P<commit>{_HEX})(?: (?P<commit2>{_HEX}))?(?= |$)",
+        when=r"\.git/(?:logs|refs|packed-refs|[A-Z_]*HEAD)",
+    ),
     _rule(rf"^[*+ ] (?:\([^)\n]*\)|\S+) +(?P<commit>{_HEX}) ", when=rf"{_GIT}.{{0,200}}\bbranch\b"),
     _rule(rf"-g(?P<commit>{_HEX})$", when=rf"{_GIT}.{{0,200}}\bdescribe\b"),
     _rule(rf" (?P<commit>{_HEX}) +[\[(]", when=rf"{_GIT}.{{0,200}}\bworktree\b"),

@@ -214,9 +214,10 @@ COMMITS = (
     _rule(rf"\bbuild[ -]?id(?:\[\w+\])?[ :=]+(?P<commit>{_HEX})", "uild", ignore_case=True),
     _rule(rf"^(?:[*|/\\_ ]*[<>+=^-]? ?)(?P<commit>{_HEX})(?=[\s)]|$)", when=_GIT),
     _rule(
-        rf"^(?P<commit>{_HEX})(?: (?P<commit2>{_HEX}))?(?= |$)",
+        rf"^(?:0{{40}}|(?P<commit>{_HEX}))(?: (?P<commit2>{_HEX}))?(?= |$)",
         when=r"\.git/(?:logs|refs|packed-refs|[A-Z_]*HEAD)",
     ),
+    _rule(r"'(?P<commit>[0-9a-f]{40})'", when=_GIT),
     _rule(rf"^[*+ ] (?:\([^)\n]*\)|\S+) +(?P<commit>{_HEX}) ", when=rf"{_GIT}.{{0,200}}\bbranch\b"),
     _rule(rf"-g(?P<commit>{_HEX})$", when=rf"{_GIT}.{{0,200}}\bdescribe\b"),
     _rule(rf" (?P<commit>{_HEX}) +[\[(]", when=rf"{_GIT}.{{0,200}}\bworktree\b"),

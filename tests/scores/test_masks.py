@@ -212,6 +212,7 @@ echo one > a && git add a && git commit -qm first && echo two >> a"""
 COMMANDS = [
     "git commit -am second; git log; git log --oneline --graph; git rev-parse HEAD HEAD~1",
     "git stash; git stash list; git stash pop",
+    "cat .git/logs/HEAD .git/refs/heads/main; git tag -am x v1; git cat-file -p v1; git show-ref",
     "git reflog; git show HEAD; git cat-file -p HEAD; git blame a",
     "git checkout -q HEAD~0 && git checkout main; git branch -av; git describe --always",
     "git checkout -qb side; git commit -qam x; git checkout -q main; git merge side",
@@ -232,16 +233,18 @@ COMMANDS = [
 @pytest.mark.parametrize("command", COMMANDS)
 def test_two_runs_of_a_command_are_the_same_after_masking(command: str, tmp_path: Path) -> None:
     said = []
-    for name in ("first", "second"):
-        folder = tmp_path / name / "work"
+    for day in ("2026-01-02T03:04:05", "2025-11-30T13:14:15"):
+        folder = tmp_path / day[:4] / "work"
         folder.mkdir(parents=True)
-        subprocess.run(["bash", "-c", GIT], cwd=folder, check=True, capture_output=True)
+        env = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LC_ALL": "C", "HOME": str(tmp_path)}
+        env |= {"GIT_AUTHOR_DATE": day, "GIT_COMMITTER_DATE": day}
+        subprocess.run(["bash", "-c", GIT], cwd=folder, env=env, check=True, capture_output=True)
         done = subprocess.run(
             ["bash", "-c", command],
             cwd=folder,
             capture_output=True,
             text=True,
-            env={"PATH": "/usr/local/bin:/usr/bin:/bin", "LC_ALL": "C", "HOME": str(tmp_path)},
+            env=env,
         )
         said.append(masked(done.stdout + done.stderr, run(command)))
     assert said[0] == said[1]

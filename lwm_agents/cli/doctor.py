@@ -71,6 +71,7 @@ def examine(engine: str | None, store: Path | None) -> Iterator[Finding]:
         yield Finding("bash", "missing", "the shell tool can't run", "install Bash")
     else:
         yield Finding("bash", "ok", bash)
+    yield _guarded("rehearsal", lambda: _rehearsal(store), "")
     for module, extra in EXTRAS.items():
         if importlib.util.find_spec(module) is None:
             fix = f"pip install 'lwm-agents[{extra}]'"
@@ -99,6 +100,21 @@ def _log(store: Path | None) -> Finding:
         return Finding("log", "ok", f"{log.path}, {log.count():,} transitions")
 
 
+def _rehearsal(store: Path | None) -> Finding:
+    from lwm_agents.places.advice import advice
+    from lwm_agents.places.copies import why_no_namespaces
+    from lwm_agents.rehearsed import session_folder
+
+    with open_store(store, make=True) as log:
+        folder = session_folder(log, "doctor").parent
+    folder.mkdir(mode=0o700, exist_ok=True)
+    reason = why_no_namespaces(folder)
+    if reason is None:
+        return Finding("rehearsal", "ok", "files, shell and SQLite run in a throw-away copy")
+    said = f"files and SQLite only; commands can't be rehearsed: {reason}"
+    return Finding("rehearsal", "missing", said, "; or ".join(advice(folder)))
+
+
 def _engine(engine: str | None) -> Finding:
     import asyncio
 
@@ -108,7 +124,9 @@ def _engine(engine: str | None) -> Finding:
     chosen = chosen_engine(engine)
     if chosen is None:
         fix = "lwm model pull Qwen/Qwen2.5-Coder-0.5B-Instruct-GGUF, then --engine or LWM_ENGINE"
-        return Finding("engine", "missing", "none is set: dry runs are unanswered", fix)
+        return Finding(
+            "engine", "missing", "none is set: what can't be rehearsed is unanswered", fix
+        )
 
     async def ask() -> str:
         made = engine_from(chosen)

@@ -7,6 +7,7 @@ import os
 import tempfile
 from pathlib import Path
 
+from lwm_agents.changes.removal import remove_folder
 from lwm_agents.places.commands import SupervisorError
 from lwm_agents.places.copy import STATE, CopyPlace
 from lwm_agents.places.hidden import hidden_paths
@@ -54,11 +55,16 @@ def has_copy(folder: Path) -> bool:
     return (folder / STATE).exists() or (folder / _PLAIN / "state.json").exists()
 
 
-def why_no_namespaces() -> str | None:
-    """Return why commands can't be rehearsed on this system, None where they can. Tries it once."""
-    with tempfile.TemporaryDirectory() as folder:
+def why_no_namespaces(beside: Path | None = None) -> str | None:
+    """Return why commands can't be rehearsed on this system, None where they can.
+
+    It is tried, in a new folder of `beside` (the temporary folder where it is not given).
+    """
+    with tempfile.TemporaryDirectory(dir=beside) as folder:
         try:
             CopyPlace(folder, None, Path(folder) / "session").close()
         except SupervisorError as failure:
             return str(failure)
+        finally:
+            remove_folder(os.path.join(folder, "session"))
     return None

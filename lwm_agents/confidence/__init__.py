@@ -2,12 +2,11 @@
 
 from lwm_agents.confidence.calibrator import Calibrator, stated_prior
 from lwm_agents.confidence.fitting import fit, held_out
-from lwm_agents.confidence.pairs import RIGHT, Pair, pairs_of, read_pairs
+from lwm_agents.confidence.pairs import Pair, pairs_of, read_pairs
 from lwm_agents.confidence.reliability import Reliability, measure, report
 from lwm_agents.confidence.trend import Drift, drift
 
 __all__ = [
-    "RIGHT",
     "Calibrator",
     "Drift",
     "Pair",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from typing import Annotated
 
 import typer
@@ -15,7 +16,7 @@ from lwm_agents.cli.options import JsonOption, StoreOption, open_store
 from lwm_agents.cli.plans import AllowedEffect, approver_of
 from lwm_agents.committing import Commit
 from lwm_agents.errors import Misuse
-from lwm_agents.gate.approvals import NoApprover
+from lwm_agents.gate.approvals import ApprovalRequest, Approver, YesApprover
 from lwm_agents.rehearsed import Rehearsed
 
 _STYLES = {"+": "#009E73", "-": "#D55E00", "@": "dim"}
@@ -62,12 +63,23 @@ def commit(
         if not changes.inside and not elsewhere:
             raise Misuse(f"nothing to commit in {record.id}: {changes.summary}")
         work = Commit(log, record.id, rehearsed, changes, elsewhere=elsewhere or ())
-        paths = asyncio.run(work.perform(approver_of(yes, allow or []) or NoApprover()))
+        approver = approver_of(yes, allow or [])
+        _check_askable(approver, work.request)
+        paths = asyncio.run(work.perform(approver))
     if json:
         output.print_json({"session": record.id, "committed": paths, "summary": changes.summary})
     else:
         output.out.print(f"committed: {changes.summary}")
         output.out.print(f"take it back: lwm undo {record.id}", soft_wrap=True)
+
+
+def _check_askable(approver: Approver, request: ApprovalRequest) -> None:
+    """Say beforehand what is missing where nobody can be asked. Raises Misuse."""
+    if isinstance(approver, YesApprover):
+        if not request.effects <= approver.allowed_effects:
+            raise Misuse("it deletes: --yes needs --allow destroy beside it")
+    elif not sys.stdin.isatty():
+        raise Misuse("nobody can be asked here: look at it with `lwm diff`, then give --yes")
 
 
 def discard(session: SessionArgument, store: StoreOption = None, json: JsonOption = False) -> None:

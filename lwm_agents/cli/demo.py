@@ -10,11 +10,20 @@ from pathlib import Path
 import typer
 from rich.text import Text
 
+from lwm_agents.changes.change import Changes
 from lwm_agents.cli import output
-from lwm_agents.cli.options import EngineOption, JsonOption, StoreOption
-from lwm_agents.errors import LwmError
+from lwm_agents.cli.changes import print_changes
+from lwm_agents.cli.options import (
+    EngineOption,
+    JsonOption,
+    StoreOption,
+    chosen_engine,
+    open_store,
+)
+from lwm_agents.cli.plans import Performance, perform
+from lwm_agents.errors import LwmError, Misuse
 from lwm_agents.plans import Plan, plan_from
-from lwm_agents.shadow import NO_ENGINE
+from lwm_agents.rehearsed import Rehearsed
 from lwm_agents.values import Json
 
 STEPS: list[dict[str, Json]] = [
@@ -62,35 +71,57 @@ def state_of(folder: Path) -> str:
 
 
 def demo(engine: EngineOption = None, store: StoreOption = None, json: JsonOption = False) -> None:
-    """Dry-run a plan on a scratch folder, then execute it there and compare."""
-    from lwm_agents.cli.plans import perform
-
+    """Dry-run a plan on a scratch folder, show what it would change, then execute and compare."""
+    engine = chosen_engine(engine)
     with tempfile.TemporaryDirectory(prefix="lwm-demo-") as name:
         folder = Path(name).resolve()
         plan = make_scratch(folder)
         before = state_of(folder)
-        if not json:
-            output.out.print(Text("1. A dry run: what would this plan do?\n", style="bold"))
+        _say("1. A dry run: what would this plan do?\n", json)
         dry = perform(plan, "dry-run", engine=engine, store=store, quiet=json)
         unchanged = state_of(folder) == before
-        if not json:
-            words = "nothing changed" if unchanged else "SOMETHING CHANGED: please report this"
-            output.out.print(f"\nThe scratch folder and its database were watched: {words}.\n")
-            output.out.print(Text("2. The same plan, executed and compared:\n", style="bold"))
-        real = perform(plan, "compare", engine=engine, store=store, quiet=json)
+        words = "nothing changed" if unchanged else "SOMETHING CHANGED: please report this"
+        _say(f"\nThe scratch folder and its database were watched: {words}.", json)
+        _say("\n2. What it would change (lwm diff):\n", json)
+        changes = _changes(store, dry)
+        if changes is not None and not json:
+            print_changes(changes)
+        # With a model, what is compared is what the model alone foresees.
+        by = "a rehearsal" if engine is None else "what the language model alone foresees"
+        _say(f"\n3. The same plan, executed and compared with {by}:\n", json)
+        real = perform(
+            plan, "compare", engine=engine, store=store, quiet=json, rehearsal=engine is None
+        )
         if json:
             documents = {"dry-run": dry.document(), "compare": real.document()}
-            output.print_json({"unchanged": unchanged, **documents})
+            found = None if changes is None else changes.model_dump(mode="json")
+            output.print_json({"unchanged": unchanged, "changes": found, **documents})
         else:
             scores = [s["fidelity"] for s in real.steps if s["fidelity"] is not None]
             if scores:
                 mean = sum(scores) / len(scores)
                 output.out.print(f"\nMean fidelity of {len(scores)} steps: {mean:.2f}")
-            elif real.error is None:
-                output.out.print("\n" + NO_ENGINE, soft_wrap=True)
             words = f"Every step is in the log: lwm show {dry.session} · lwm show {real.session}"
             output.out.print("\n" + words, soft_wrap=True)
         for done in (dry, real):
             if done.error is not None:
                 output.fail(LwmError(done.error))
                 raise typer.Exit(done.exit_code)
+
+
+def _changes(store: Path | None, dry: Performance) -> Changes | None:
+    """Return what the dry run would change, and throw it away: its folder is about to go."""
+    with open_store(store) as log:
+        try:
+            rehearsed = Rehearsed.of(log, dry.session)
+        except Misuse:  # nothing was rehearsed
+            return None
+        changes = rehearsed.diff()
+        rehearsed.discard()
+        return changes
+
+
+def _say(text: str, json: bool) -> None:
+    if not json:
+        style = "bold" if text.strip()[:1].isdigit() else ""
+        output.out.print(Text(text, style=style))

@@ -43,11 +43,23 @@ class AllowedEffect(StrEnum):
     unknown = "unknown"
 
 
+RehearsalOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--rehearsal/--no-rehearsal",
+        help="Predict files, shell and SQLite by running them in a throw-away copy. The default, "
+        "but in compare, where the real call waits for it.",
+        show_default=False,
+    ),
+]
+
+
 def dry_run(
     plan: PlanArgument,
     root: RootOption = None,
     engine: EngineOption = None,
     policy: PolicyOption = None,
+    rehearsal: RehearsalOption = True,
     prompts: PromptsOption = None,
     seed: SeedOption = None,
     store: StoreOption = None,
@@ -58,6 +70,7 @@ def dry_run(
         load_plan(plan, root=root),
         "dry-run",
         engine=engine,
+        rehearsal=rehearsal,
         policy=policy,
         prompts=prompts,
         seed=seed,
@@ -87,6 +100,7 @@ def run(
     keep_going: Annotated[
         bool, typer.Option("--keep-going", help="Go on after a step that failed.")
     ] = False,
+    rehearsal: RehearsalOption = None,
     prompts: PromptsOption = None,
     seed: SeedOption = None,
     store: StoreOption = None,
@@ -97,6 +111,7 @@ def run(
         load_plan(plan, root=root),
         mode,
         engine=engine,
+        rehearsal=rehearsal,
         policy=policy,
         approver=approver_of(yes, allow or []),
         prompts=prompts,

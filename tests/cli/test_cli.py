@@ -16,6 +16,8 @@ from typing import Any
 
 import pytest
 
+from lwm_agents.places.copies import why_no_namespaces
+
 sys.path.insert(0, str(Path(__file__).parents[1] / "engines"))
 
 from stub_server import Reply, Request, StubServer
@@ -69,6 +71,10 @@ def server() -> Iterator[StubServer]:
         yield stub
 
 
+COPIES = why_no_namespaces() is None
+COPY = pytest.mark.skipif(not COPIES, reason="this system lets us make no namespaces")
+
+
 @pytest.fixture
 def plan(tmp_path: Path) -> Path:
     root = tmp_path / "work"
@@ -103,7 +109,7 @@ def document(done: subprocess.CompletedProcess[str]) -> Any:
 def test_a_dry_run_prints_one_document_and_changes_nothing(
     lwm: Lwm, plan: Path, server: StubServer
 ) -> None:
-    done = lwm("dry-run", plan, "--engine", server.url, "--json")
+    done = lwm("dry-run", plan, "--engine", server.url, "--json", "--no-rehearsal")
     assert done.returncode == 0, done.stderr
     said = document(done)
     assert said["mode"] == "dry-run"
@@ -124,24 +130,62 @@ def test_a_dry_run_prints_one_document_and_changes_nothing(
 
 
 def test_without_an_engine_steps_are_unanswered_and_it_failed(lwm: Lwm, plan: Path) -> None:
-    done = lwm("dry-run", plan)
+    done = lwm("dry-run", plan, "--no-rehearsal")
     assert done.returncode == 1
     assert "? unanswered" in done.stdout
     assert "lwm model pull" in done.stdout
 
 
+@COPY
+def test_rehearse_diff_commit_undo_discard(lwm: Lwm, plan: Path) -> None:
+    work = plan.parent / "work"
+    done = lwm("dry-run", plan, "--json")
+    assert done.returncode == 0, done.stderr
+    said = document(done)
+    assert {step["source"] for step in said["steps"]} == {"rehearsed"}
+    assert said["steps"][3]["observation"] == "count(*)\n0\n(1 row)\n"
+    assert sorted(os.listdir(work)) == ["notes.txt", "shop.db"]
+    session = said["session"]
+    shown = lwm("diff", session)
+    assert "+++ b/new.txt" in shown.stdout
+    assert "-a note" in shown.stdout
+    assert shown.stdout.endswith("1 file added, 1 deleted\n")
+    assert document(lwm("diff", session, "--json"))["summary"] == "1 file added, 1 deleted"
+    refused = lwm("commit", session, "--yes")
+    assert refused.returncode == 2
+    assert "--allow destroy" in refused.stderr
+    assert "--yes" in lwm("commit", session).stderr
+    assert sorted(os.listdir(work)) == ["notes.txt", "shop.db"]
+    committed = lwm("commit", session, "--yes", "--allow", "destroy")
+    assert committed.returncode == 0, committed.stderr
+    assert f"lwm undo {session}" in committed.stdout
+    assert sorted(os.listdir(work)) == ["new.txt", "shop.db"]
+    again = lwm("commit", session, "--yes", "--allow", "destroy")
+    assert again.returncode == 1
+    assert "Traceback" not in again.stderr
+    assert lwm("undo", session).returncode == 0
+    assert sorted(os.listdir(work)) == ["notes.txt", "shop.db"]
+    assert (work / "notes.txt").read_text() == "a note\n"
+    assert lwm("discard", session).returncode == 0
+    gone = lwm("diff", session)
+    assert gone.returncode == 2
+    assert "no changes" in gone.stderr
+
+
 def test_run_gated_asks_nobody_without_a_terminal(lwm: Lwm, plan: Path, server: StubServer) -> None:
     done = lwm("run", plan, "--engine", server.url, "--json")
     assert done.returncode == 1
-    assert document(done)["steps"][0]["source"] == "unanswered"
-    assert len(document(done)["steps"]) == 1  # it stopped there
+    sources = [step["source"] for step in document(done)["steps"]]
+    # It stopped where it would have had to ask.
+    assert sources == (["rehearsed", "unanswered"] if COPIES else ["unanswered"])
 
 
 def test_run_yes_stops_at_what_cannot_be_undone(lwm: Lwm, plan: Path, server: StubServer) -> None:
     arguments = ("run", plan, "--engine", server.url, "--json", "--yes")
     done = lwm(*arguments)
     sources = [step["source"] for step in document(done)["steps"]]
-    assert sources == ["executed"] * 4 + ["unanswered"]
+    read = "rehearsed" if COPIES else "executed"
+    assert sources == [read, "executed", "executed", read, "unanswered"]
     assert done.returncode == 1
     work = plan.parent / "work"
     assert (work / "notes.txt").exists()
@@ -185,8 +229,13 @@ def test_approval_at_a_terminal(lwm: Lwm, plan: Path, server: StubServer, tmp_pa
     assert process.stdout is not None
     with process, process.stdout:
         said = json.loads(process.stdout.read())
-    assert [step["source"] for step in said["steps"]] == ["executed", "unanswered"]
-    assert b"cat notes.txt" in seen
+    sources = [step["source"] for step in said["steps"]]
+    if COPIES:  # what only reads is not asked for
+        assert sources == ["rehearsed", "executed", "executed", "rehearsed", "unanswered"]
+        assert b"what would change" in seen
+    else:
+        assert sources == ["executed", "unanswered"]
+    assert b"new.txt" in seen
     assert b"expected outcome" in seen
 
 
@@ -291,7 +340,7 @@ def test_a_wrong_plan_is_misuse(lwm: Lwm, tmp_path: Path, text: str, said: str) 
 
 
 def test_an_unreachable_engine_says_where_and_how_to_start_one(lwm: Lwm, plan: Path) -> None:
-    done = lwm("dry-run", plan, "--engine", "http://127.0.0.1:9/v1", "--json")
+    done = lwm("dry-run", plan, "--engine", "http://127.0.0.1:9/v1", "--json", "--no-rehearsal")
     assert done.returncode == 1
     assert "http://127.0.0.1:9" in done.stderr
     assert "vllm serve" in done.stderr
@@ -367,8 +416,17 @@ def test_doctor_and_models(lwm: Lwm, tmp_path: Path, server: StubServer) -> None
 def test_demo_without_a_model_still_runs(lwm: Lwm) -> None:
     said = document(lwm("demo", "--json"))
     assert said["unchanged"] is True
-    assert said["dry-run"]["unanswered"] == len(said["dry-run"]["steps"])
     assert {step["source"] for step in said["compare"]["steps"]} == {"executed"}
+    if COPIES:
+        assert said["dry-run"]["unanswered"] == 0
+        assert {step["fidelity"] for step in said["compare"]["steps"]} == {1.0}
+        changed = {one["path"]: one["kind"] for one in said["changes"]["inside"]}
+        assert changed == {
+            "todo.txt": "added",
+            "shop.db": "modified",
+            "build": "deleted",
+            "build/app.o": "deleted",
+        }
 
 
 def test_help_and_version(lwm: Lwm) -> None:

@@ -94,6 +94,10 @@ class Recordings:
         found = shelf.near(action, trajectory)
         return tuple(sorted(found, key=_by_score)[:limit])
 
+    def examples(self, action: Action, trajectory: Trajectory) -> list[Transition]:
+        """Return the transitions that `near` finds: what `LanguageWorld(examples=...)` takes."""
+        return [near.transition for near in self.near(action, trajectory)]
+
     def own(self, action: Action, trajectory: Trajectory, limit: int = 8) -> tuple[Near, ...]:
         """Return transitions of the trajectory itself and the same tool, the best first.
 

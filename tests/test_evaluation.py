@@ -261,7 +261,7 @@ async def test_progress_is_told_after_each_step() -> None:
     draw = draw_steps([SQL], limit=3)
     report = await evaluate(always(ScriptedWorld("[]")), draw, progress=told.append)
     assert tuple(told) == report.results
-    assert summarise(told[:2])["intercode-sql"].n == 2
+    assert summarise(result.row() for result in told[:2])["intercode-sql"].n == 2
 
 
 async def test_broken_lines_are_counted_once_with_their_place(tmp_path: Path) -> None:

@@ -136,6 +136,12 @@ def session_folder(store: Store, session: str) -> Path:
     return store.path.absolute().parent / SESSIONS / session
 
 
+def discard_if_any(store: Store, session: str) -> None:
+    """Throw away what a session rehearsed, where anything is left of it."""
+    if store.path is not None:
+        discard(str(session_folder(store, session)))
+
+
 def own(store: Store) -> list[Path]:
     """Return the files of ours that nobody inside a copy shall see."""
     if store.path is None:

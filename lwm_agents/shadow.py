@@ -125,7 +125,7 @@ class Shadow:
             started_at=started_at,
             latency_ms=(time.perf_counter() - clock - outcome.asked_seconds) * 1000,
             prediction=prediction,
-            fidelity=_score(prediction, observation),
+            fidelity=_score(prediction, observation, action),
             engine=None if usage is None or self._meter is None else self._meter.name,
             usage=usage,
         )
@@ -333,11 +333,11 @@ def _own(action: Action) -> Action:
     return Action(tool=action.tool, arguments=arguments)
 
 
-def _score(prediction: Observation | None, happened: Observation) -> float | None:
+def _score(prediction: Observation | None, happened: Observation, action: Action) -> float | None:
     """How near the prediction came; None where there is none, or nothing happened to compare."""
     if prediction is None or happened.source != "executed":
         return None
-    return fidelity(prediction, happened).score
+    return fidelity(prediction, happened, action).score
 
 
 def _unanswered(text: str) -> Observation:

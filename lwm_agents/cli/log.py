@@ -17,6 +17,7 @@ from lwm_agents.cli.documents import step_document
 from lwm_agents.cli.options import JsonOption, StoreOption, open_store
 from lwm_agents.errors import Misuse
 from lwm_agents.interchange import BrokenLine, read_trajectories, write_trajectories
+from lwm_agents.rehearsed import discard_if_any
 from lwm_agents.store import SessionSummary, StartedRecord
 from lwm_agents.values import Trajectory
 
@@ -90,6 +91,8 @@ def delete(
             if not Confirm.ask(question, console=output.errors, default=False):
                 raise typer.Exit(1)
         with output.waiting("rewriting the log without them"):
+            for name in ids:
+                discard_if_any(log, name)
             tombstones = log.delete(*ids)
     if json:
         output.print_json({"deleted": [tombstone.model_dump() for tombstone in tombstones]})

@@ -6,7 +6,6 @@ import os
 import stat
 from collections import Counter
 from collections.abc import Iterator
-from functools import cached_property
 from typing import Literal
 
 from pydantic import Field
@@ -96,7 +95,7 @@ class Changes(Value):
     inside: tuple[Change, ...] = ()
     elsewhere: tuple[Change, ...] = ()
 
-    @cached_property
+    @property
     def digest(self) -> str:
         """SHA-256 of all of it, for an approval to be bound to."""
         return digest_of(self.model_dump(mode="json"))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Literal, cast
@@ -28,6 +28,18 @@ from lwm_agents.changes.tree import (
 
 _Below = Literal["nothing", "upper", "both"]
 """Where what lies below a path is found: nowhere, in its upper folder, in both whole worlds."""
+
+
+_INODE = (1 << 56) - 1
+"""The part of an inode's number in the copy that is the real one; overlay may use the rest."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """How many names a file has in the copy, and those that are touched."""
+
+    all: int
+    known: set[str]
 
 
 @dataclass(frozen=True)
@@ -121,7 +133,7 @@ class OverlayCopied:
 
     def touched(self) -> Iterator[str]:
         """Yield every path that may differ from the real one, parents before children."""
-        shared: dict[tuple[int, int], set[str]] = {}
+        shared: dict[int, _Names] = {}
         mounts = {layer.path for layer in self._layers}
         for layer in self._layers:
             upper = self._uppers[layer.path]
@@ -129,7 +141,7 @@ class OverlayCopied:
         yield from self._other_names(shared)
 
     def _below(
-        self, base: str, upper: Tree, mounts: set[str], shared: dict[tuple[int, int], set[str]]
+        self, base: str, upper: Tree, mounts: set[str], shared: dict[int, _Names]
     ) -> Iterator[str]:
         todo: list[tuple[str, _Below]] = [(base, "upper")]
         while todo:
@@ -137,18 +149,26 @@ class OverlayCopied:
             if path in mounts:
                 continue  # another overlay lies over it
             yield path
+            if where != "upper":
+                self._share(path, shared)
             if where == "nothing":
                 continue
             below: dict[str, _Below]
             if where == "upper":
-                below = self._names_in(upper, base, path, shared)
+                below = self._names_in(upper, base, path)
             else:
                 below = dict.fromkeys(self._names_of_both(path), "both")
             todo.extend((join(path, name), below[name]) for name in sorted(below, reverse=True))
 
-    def _names_in(
-        self, upper: Tree, base: str, path: str, shared: dict[tuple[int, int], set[str]]
-    ) -> dict[str, _Below]:
+    def _share(self, path: str, shared: dict[int, _Names]) -> None:
+        """Note a path that is one of several names of a file."""
+        with suppress(PermissionError):
+            state = self._merged.lstat(path)
+            if state is not None and state.st_nlink > 1 and stat.S_ISREG(state.st_mode):
+                names = shared.setdefault(state.st_ino & _INODE, _Names(state.st_nlink, set()))
+                names.known.add(path)
+
+    def _names_in(self, upper: Tree, base: str, path: str) -> dict[str, _Below]:
         """Return the names in an upper folder, and where to look for what is below each."""
         inner = _inner(path, base)
         below: dict[str, _Below] = {}
@@ -162,9 +182,6 @@ class OverlayCopied:
             in_both = real is not None and stat.S_ISDIR(real.st_mode)
             if not stat.S_ISDIR(state.st_mode):
                 below[name] = "both" if in_both else "nothing"
-                shares = stat.S_ISREG(state.st_mode) and state.st_nlink > 1
-                if shares and real is not None and real.st_nlink > 1:
-                    shared.setdefault((real.st_dev, real.st_ino), set()).add(child)
             elif in_both and not _stands_alone(upper, join(inner, name)):
                 below[name] = "upper"
             else:
@@ -214,24 +231,20 @@ class OverlayCopied:
             default=None,
         )
 
-    def _other_names(self, shared: dict[tuple[int, int], set[str]]) -> Iterator[str]:
-        """Yield the names under the root that share a changed file by a hard link.
+    def _other_names(self, shared: dict[int, _Names]) -> Iterator[str]:
+        """Yield the real names under the root of files that a touched name shares by a hard link.
 
         With overlay's index the copy keeps such a file one file, but only the name that was
-        used lies in the upper folder.
+        used, or made, lies in the upper folder.
         """
-        wanted = {}
-        for key, names in shared.items():
-            real = self._real.lstat(next(iter(names)))
-            if real and real.st_nlink > len(names):
-                wanted[key] = names
+        wanted = {inode: names for inode, names in shared.items() if len(names.known) < names.all}
         if not wanted:
             return
-        inodes = {inode for _, inode in wanted}
-        for path in _with_inodes(self._real, self.root, inodes):
-            real = self._real.lstat(path)
-            if real and path not in wanted.get((real.st_dev, real.st_ino), {path}):
-                yield path
+        for path, inode in _with_inodes(self._real, self.root, wanted):
+            if path not in wanted[inode].known:
+                state = self._merged.lstat(path)
+                if state is not None and state.st_ino & _INODE == inode:
+                    yield path
 
 
 def _upper_tree(upper: str) -> Tree:
@@ -247,7 +260,7 @@ def _inner(path: str, base: str) -> str:
     return "/" + path[len(base) :].lstrip("/")
 
 
-def _with_inodes(tree: Tree, top: str, inodes: Iterable[int]) -> Iterator[str]:
+def _with_inodes(tree: Tree, top: str, inodes: Container[int]) -> Iterator[tuple[str, int]]:
     todo = [top]
     while todo:
         folder = todo.pop()
@@ -263,7 +276,7 @@ def _with_inodes(tree: Tree, top: str, inodes: Iterable[int]) -> Iterator[str]:
                 if is_directory:
                     todo.append(join(folder, name))
                 elif inode in inodes:
-                    yield join(folder, name)
+                    yield join(folder, name), inode
 
 
 def _stands_alone(upper: Tree, path: str) -> bool:

@@ -102,11 +102,11 @@ class Steps:
     def _put_aside(self, entry: Entry, *, first: bool) -> None:
         """Keep the old file in the stage; put the new one, or nothing, in its place."""
         path = entry.path
-        at, name = self._real.at(path)
         stage, new, old = self._staged(entry)
         try:
+            at, name = self._real.at(path)
             state = os.stat(name, dir_fd=at, follow_symlinks=False)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             state = None
         if state is not None and state.st_ino == entry.new:
             return
@@ -114,6 +114,9 @@ class Steps:
         if state is None:
             if not kept:
                 raise Conflict({path: "it has been deleted meanwhile"})
+            if entry.new is None:
+                return  # the folder it lay in may be gone as well
+            at, name = self._real.at(path)
         elif state.st_ino != entry.old:
             if entry.new is None and kept and stat.S_ISDIR(state.st_mode):
                 return  # the folder that takes its place
@@ -159,6 +162,8 @@ class Steps:
         if state is None or state.st_ino == entry.old:
             return
         if state.st_ino != entry.new:
+            if entry.old is None and stat.S_ISDIR(state.st_mode):
+                return  # the folder that was there before, given back already
             raise Conflict({entry.path: "it has been replaced since"})
         if entry.old is not None:
             self._put_back(entry)

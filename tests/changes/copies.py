@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import stat
@@ -17,32 +18,56 @@ from lwm_agents.changes.tree import Tree
 
 
 class PlainCopied:
-    """A whole copy of one folder in another (a `Copied`): everything may differ."""
+    """A whole copy of one folder in another (a `Copied`).
 
-    def __init__(self, real: Path, copy: Path, *, database: str | None = None) -> None:
-        self.root = str(real)
+    `root` is the session's root below the folder; the rest of it is elsewhere.
+    """
+
+    def __init__(
+        self, real: Path, copy: Path, *, root: str | None = None, database: str | None = None
+    ) -> None:
+        self._real = str(real)
+        self.root = os.path.join(real, root) if root else self._real
+        self._hidden: set[str] = set()
+        self._broken: set[str] = set()
         self.database = database
         self.began_ns = time.time_ns()
         self._copy = str(copy)
         self._tree = Tree()
+        self._began = dict(self._states())
 
     def touched(self) -> Iterator[str]:
-        found = set()
-        for top in (self.root, self._copy):
-            found.add(self.root)
-            for folder, folders, files in os.walk(top):
-                for name in (*folders, *files):
-                    found.add(self.root + os.path.join(folder, name)[len(top) :])
-        return iter(sorted(found, key=sort_key))
+        now = dict(self._states())
+        found = {
+            path for path in now.keys() | self._began if now.get(path) != self._began.get(path)
+        }
+        return iter(sorted(found - self._hidden, key=sort_key))
+
+    def _states(self) -> Iterator[tuple[str, tuple[int, int]]]:
+        for folder, folders, files in os.walk(self._copy):
+            for path in (folder, *(os.path.join(folder, name) for name in (*folders, *files))):
+                state = os.lstat(path)
+                yield self._real + path[len(self._copy) :], (state.st_ino, state.st_ctime_ns)
+
+    def hide(self, name: str) -> None:
+        """Don't find a path any more."""
+        self._hidden.add(os.path.join(self._real, name))
+
+    def break_(self, name: str) -> None:
+        """Let the disk fail where a path is read."""
+        self._broken.add(os.path.join(self._real, name))
 
     def _there(self, path: str) -> str:
-        assert path == self.root or path.startswith(self.root + "/"), path
-        return self._copy + path[len(self.root) :]
+        if path != self._real and not path.startswith(self._real + "/"):
+            return path  # above: there the copy is the real world
+        return self._copy + path[len(self._real) :]
 
     def lstat(self, path: str) -> os.stat_result | None:
         return self._tree.lstat(self._there(path))
 
     def open(self, path: str) -> int:
+        if path in self._broken:
+            raise OSError(errno.EIO, os.strerror(errno.EIO), path)
         return self._tree.open(self._there(path))
 
     def readlink(self, path: str) -> str:
@@ -52,11 +77,13 @@ class PlainCopied:
         return self._tree.xattrs(self._there(path))
 
 
-def copy_of(real: Path, copy: Path, *, database: str | None = None) -> PlainCopied:
+def copy_of(
+    real: Path, copy: Path, *, root: str | None = None, database: str | None = None
+) -> PlainCopied:
     """Copy a folder, with times, links, hard links and attributes, and wait for the clock."""
     subprocess.run(["cp", "-a", str(real), str(copy)], check=True)
-    tick(max(_ctimes(real)))
-    copied = PlainCopied(real, copy, database=database)
+    tick(max(*_ctimes(real), *_ctimes(copy)))
+    copied = PlainCopied(real, copy, root=root, database=database)
     tick(copied.began_ns)
     return copied
 

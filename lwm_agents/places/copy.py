@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import Mapping
@@ -32,8 +33,13 @@ from lwm_agents.values import Source
 STATE = "copy.json"
 LAYER = "layer"
 
-_OVERFLOW = os.strerror(errno.EOVERFLOW).encode()
-"""What a program says whose write would make a copy of another user's folder."""
+_MISLED = (
+    (os.strerror(errno.EOVERFLOW), "it writes where a folder belongs to another user"),
+    (os.strerror(errno.EXDEV), "it renames a folder that was there before"),
+    ("hardlink different from source", "it looks at hard links that were there before"),
+    (r"\b(?:nobody|nogroup|65534)\b", "it shows the owner of what belongs to another user"),
+)
+"""What a program says that is misled by a copy made without root, and what misled it."""
 
 
 @dataclass(frozen=True)
@@ -203,8 +209,8 @@ class CopyPlace:
         self.cwd = finished.cwd or self.cwd
         if denied := self._commands.denied():
             raise CannotSay(f"denied: network ({', '.join(denied)})")
-        if self._foreign and _OVERFLOW in finished.output:
-            raise CannotSay("it writes where a folder belongs to another user")
+        if self._foreign and (misled := _misled(finished.output)):
+            raise CannotSay(f"{misled}, which a copy made without root can't show as it is")
         if finished.over is not None:
             raise CannotSay(f"ended: over the limit of {finished.over} of a rehearsal")
         return finished
@@ -249,6 +255,14 @@ class CopyPlace:
             os.close(self.root_fd)
             self.root_fd = None
         self._commands.close()
+
+
+def _misled(output: bytes) -> str | None:
+    """Return what misled a program in a copy made without root, if its output shows that."""
+    for said, what in _MISLED:
+        if re.search(os.fsencode(said), output):
+            return what
+    return None
 
 
 def _ways(root: str, environment: Mapping[str, str]) -> list[str]:

@@ -62,6 +62,9 @@ PRIOR = 0.5
 CUT, UNMARKED_EMPTY = 0.5, 0.5
 """Factors on the confidence of an answer cut at the token limit, and of an empty completion."""
 
+TRUST = 0.5
+"""What a small model's confidence is worth beside a copy's, as measured (docs/worlds.md)."""
+
 _MARGIN = 64  # tokens left free for what the estimate and the chat template may add
 _STATE_CHARACTERS = 2400
 _SESSIONS = 256
@@ -74,7 +77,8 @@ class LanguageWorld:
 
     `seed` goes to the engine with temperature 0, so a session's answers are pinned. `prompts` are
     the system prompts, our own by default. `examples` gives real transitions to show. With
-    `nearest` an answer is copied where a copy is likelier right than what the model says.
+    `nearest` an answer is copied where a copy is likelier right than what the model says, whose
+    own confidence counts `trust` times.
     `max_tokens` limits an answer, reasoning included. `scenario` is text that directs the
     simulation. `is_read` says what only reads, so that its answer is pinned. `known_state` False
     leaves out the known state and all that follows from it, to measure what it does; `pin` False
@@ -89,6 +93,7 @@ class LanguageWorld:
         prompts: Prompts | None = None,
         examples: ExamplesFor | None = None,
         nearest: NearestWorld | None = None,
+        trust: float = TRUST,
         max_tokens: int = 1024,
         scenario: str = "",
         is_read: IsRead = is_read,
@@ -100,6 +105,7 @@ class LanguageWorld:
         self._prompts = prompts or Prompts.own()
         self._examples = examples
         self._nearest = nearest
+        self._trust = trust
         self._max_tokens = max_tokens
         self._scenario = scenario
         self._is_read = is_read
@@ -130,9 +136,10 @@ class LanguageWorld:
         if state is not None and (known := computed(trajectory, action, state)):
             return _worked_out(known)
         copy = self._copy(action, trajectory, spec)
-        if copy is not None and copy.confidence >= SURE:
-            return copy.observation
-        return _likelier(await self._imagined(action, trajectory, spec, state), copy)
+        if copy is not None and copy.confidence >= min(SURE, self._trust):
+            return copy.observation  # the model could not be likelier right
+        answer = await self._imagined(action, trajectory, spec, state)
+        return _likelier(answer, copy, self._trust)
 
     async def _imagined(
         self,
@@ -343,14 +350,14 @@ def _worked_out(seen: Observation) -> Observation:
     return seen.model_copy(update={"signals": signals})
 
 
-def _likelier(answer: Observation | None, copy: Copy | None) -> Observation | None:
+def _likelier(answer: Observation | None, copy: Copy | None, trust: float) -> Observation | None:
     """Return the model's answer or the copy, whichever is likelier right.
 
     The answer's signals say how it compares with the copy.
     """
     if copy is None:
         return answer
-    if answer is None or (answer.confidence or 0.0) < copy.confidence:
+    if answer is None or (answer.confidence or 0.0) * trust < copy.confidence:
         return copy.observation
     match = similarity(fold(answer.text), fold(copy.observation.text))
     signals = (answer.signals or Signals()).model_copy(

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
+from lwm_agents.prompts.reads import command_of, is_read
 from lwm_agents.prompts.state import arithmetic
 from lwm_agents.retrieval import Near, Recordings
 from lwm_agents.values import Action, Observation, Signals, Trajectory, Transition
@@ -22,7 +23,7 @@ SURE = 0.94
 """How often the same action gave the same again, and what always gave the same did once more."""
 
 DOUBTFUL = 0.5
-"""The same, where equally kindred recordings of that action differ."""
+"""The same, where equally kindred recordings of it differ, or something may have changed since."""
 
 _FLOOR, _SLOPE = 0.15, 0.45  # of another action's copy, by nearness
 _KINDRED = 0.15  # kinship that decides between recordings that differ
@@ -65,7 +66,8 @@ class NearestWorld:
         found.sort(key=lambda near: -near.score)
         best = found[0]
         seen = best.transition.observation
-        text, confidence = seen.text, _confidence(best, found)
+        stale = _changed_since(best, action, trajectory)
+        text, confidence = seen.text, _confidence(best, found, stale=stale)
         if confidence < SURE:
             known = [near.transition for near in found if near.own]
             known += self.recordings.of_tool(action.tool, trajectory)
@@ -88,7 +90,7 @@ class NearestWorld:
         )
 
 
-def _confidence(best: Near, found: Sequence[Near]) -> float:
+def _confidence(best: Near, found: Sequence[Near], *, stale: bool) -> float:
     if best.nearness < SAME:
         return _FLOOR + _SLOPE * best.nearness
     others = [
@@ -97,9 +99,31 @@ def _confidence(best: Near, found: Sequence[Near]) -> float:
         if near.nearness >= SAME
         and near.transition.observation.text != best.transition.observation.text
     ]
+    if stale:
+        return DOUBTFUL
     if best.own or all(best.kinship - near.kinship >= _KINDRED for near in others):
         return SURE
     return DOUBTFUL
+
+
+def _changed_since(best: Near, action: Action, trajectory: Trajectory) -> bool:
+    """Return whether something may have been changed since, in this trajectory.
+
+    The same action again, and failed calls of anything but a shell, are taken to change nothing.
+    """
+    since = [
+        one
+        for one in trajectory.transitions
+        if not (best.own and one.step <= best.transition.step)
+        and one.observation.source != "unanswered"
+        and one.action.digest != action.digest
+    ]
+    for one in since:
+        spec = trajectory.tool(one.action.tool)
+        failed = one.observation.is_error and one.observation.error_known
+        if not is_read(one.action, spec) and not (failed and command_of(one.action, spec) is None):
+            return True
+    return False
 
 
 def _by_rule(action: Action, known: Sequence[Transition]) -> str | None:

@@ -40,6 +40,7 @@ class Config(Value):
     max_tokens      the longest answer of a model
     seed            of a model's sampling
     prompts         a folder of prompt files to use instead of our own
+    calibration     what `lwm calibrate --out` wrote: how confidences are calibrated
     """
 
     engine: str | None = None
@@ -50,6 +51,7 @@ class Config(Value):
     max_tokens: int = Field(default=1024, ge=1)
     seed: int | None = None
     prompts: Path | None = None
+    calibration: Path | None = None
 
 
 _KINDS: Mapping[str, str] = {
@@ -60,6 +62,7 @@ _KINDS: Mapping[str, str] = {
     "max_tokens": "count",
     "seed": "number",
     "prompts": "path",
+    "calibration": "path",
 }
 
 

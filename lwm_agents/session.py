@@ -24,7 +24,7 @@ from lwm_agents.gate.approvals import Approval, ApprovalRequest, Approver, NoApp
 from lwm_agents.places.place import RealPlace
 from lwm_agents.places.sqlite import database_path
 from lwm_agents.places.threads import in_thread
-from lwm_agents.prompts.catalog import Prompts
+from lwm_agents.predicting import predictor
 from lwm_agents.rehearsed import Rehearsed, own, session_folder
 from lwm_agents.shadow import Shadow
 from lwm_agents.store import SessionRecord, Store
@@ -32,10 +32,7 @@ from lwm_agents.tools.base import Tool, builtin_tools
 from lwm_agents.tools.functions import FunctionTool, tool_from
 from lwm_agents.values import Action, Json, Mode, Observation, ToolSpec, Trajectory
 from lwm_agents.worlds.base import World
-from lwm_agents.worlds.cascade import Cascade
-from lwm_agents.worlds.language import LanguageWorld
 from lwm_agents.worlds.real import RealWorld
-from lwm_agents.worlds.recall import RecallWorld
 from lwm_agents.worlds.rehearsal import RehearsalWorld
 
 
@@ -265,15 +262,15 @@ class Session:
         if world is None and rehearsal and mode != "live":
             rehearsed = self._rehearsal(mode, folder, database, known, log, real)
         if world is None:
-            language = None
-            if model is not None:
-                language = LanguageWorld(
-                    model,
-                    seed=(config.seed or 0) if seed is None else seed,
-                    prompts=_prompts(prompts or config.prompts),
-                    max_tokens=config.max_tokens,
-                )
-            world = Cascade(rehearsed, RecallWorld(), language)
+            world = predictor(
+                model,
+                config,
+                log,
+                folder,
+                rehearsal=rehearsed,
+                seed=(config.seed or 0) if seed is None else seed,
+                prompts=prompts or config.prompts,
+            )
         return Shadow(
             mode=mode,
             root=str(folder),
@@ -338,7 +335,3 @@ def _tools(
         if tool is not None:
             tools[spec.name] = tool
     return tuple(specs.values()), tools
-
-
-def _prompts(folder: str | Path | None) -> Prompts:
-    return Prompts.own() if folder is None else Prompts.from_folder(folder)

@@ -27,6 +27,7 @@ RANKS = dict.fromkeys(TOP, 4) | {
     "session": 3,
     "shadow": 3,
     "committing": 3,
+    "predicting": 3,
     "sync": 3,
     "evaluation": 3,
     "worlds": 2,

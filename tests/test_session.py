@@ -365,8 +365,8 @@ async def test_compare_executes_and_scores(root: Path, store: Store) -> None:
     engine = ScriptedEngine(["a note\n", EngineUnreachable("gone"), "wrong"])
 
     async with opened("compare", root, store, engine=engine) as session:
-        for number in range(3):
-            command = f"python3 -c 'print(open(\"notes.txt\").read())' # {number}"
+        read = "python3 -c 'print(open(\"notes.txt\").read())'"
+        for command in (read, "date +%Y | tr 0-9 a-j", "seq 3 | shuf -n 1"):
             assert (await session.call("shell", command=command)).source == "executed"
     first, second, third = store.trajectory(session.id).transitions
     assert first.prediction is not None

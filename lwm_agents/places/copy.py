@@ -36,6 +36,7 @@ LAYER = "layer"
 _MISLED = (
     (os.strerror(errno.EOVERFLOW), "it writes where a folder belongs to another user"),
     (os.strerror(errno.EXDEV), "it renames a folder that was there before"),
+    ("GIT_DISCOVERY_ACROSS_FILESYSTEM", "it sees a disk of its own in each folder at the top"),
     ("hardlink different from source", "it looks at hard links that were there before"),
     (r"\b(?:nobody|nogroup|65534)\b", "it shows the owner of what belongs to another user"),
 )

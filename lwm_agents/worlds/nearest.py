@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
+from lwm_agents.prompts.filters import filtered, split_pipe
 from lwm_agents.prompts.reads import command_of, is_read
 from lwm_agents.prompts.state import arithmetic
 from lwm_agents.retrieval import Near, Recordings
@@ -25,9 +26,13 @@ SURE = 0.94
 DOUBTFUL = 0.5
 """The same, where equally kindred recordings of it differ, or something may have changed since."""
 
+PIPED = 0.9
+"""A filter worked out on the output of a pipeline's beginning that was seen before."""
+
 _FLOOR, _SLOPE = 0.15, 0.45  # of another action's copy, by nearness
 _KINDRED = 0.15  # kinship that decides between recordings that differ
 _ENOUGH = 4  # transitions that show what a tool always does
+_COMPLAINT = re.compile(r"(?m)^[\w./-]{1,40}: ")  # perhaps of the error stream, not filtered
 _PARTS = re.compile(r"[\w./*~$-]+|\S")
 
 
@@ -57,6 +62,37 @@ class NearestWorld:
 
     def copy(self, action: Action, trajectory: Trajectory) -> Copy | None:
         """Return the best copy with how likely it is right; see `step`."""
+        copy = self._nearest(action, trajectory)
+        if copy is not None and copy.confidence >= SURE:
+            return copy
+        return self._piped(action, trajectory) or copy
+
+    def _piped(self, action: Action, trajectory: Trajectory) -> Copy | None:
+        """Return what the last filter of a pipeline makes of what the rest of it gave before."""
+        command = command_of(action, trajectory.tool(action.tool))
+        parts = None if command is None else split_pipe(command)
+        if parts is None:
+            return None
+        before = Action(tool=action.tool, arguments={**action.arguments, "command": parts[0]})
+        copy = self.copy(before, trajectory)
+        if copy is None or copy.confidence < PIPED or _COMPLAINT.search(copy.observation.text):
+            return None
+        text = filtered(parts[1], copy.observation.text)
+        if text is None:
+            return None
+        signals = Signals(computed=True, nearness=copy.nearness, length=len(text))
+        seen = copy.observation.model_copy(
+            update={
+                "text": text,
+                "is_error": False,
+                "structured": None,
+                "confidence": PIPED,
+                "signals": signals,
+            }
+        )
+        return Copy(seen, PIPED, copy.nearness)
+
+    def _nearest(self, action: Action, trajectory: Trajectory) -> Copy | None:
         found = [
             *self.recordings.own(action, trajectory),
             *self.recordings.near(action, trajectory),

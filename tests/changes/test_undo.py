@@ -85,9 +85,10 @@ def test_a_discard_removes_whatever_modes_depths_and_links_there_are(tmp_path: P
         ["bash", "-ec", script + "; chmod 0 work/work upper/x e/f e"], cwd=folder, check=True
     )
     deep = os.open(folder, os.O_RDONLY)
-    for _ in range(3000):
-        os.mkdir("deep", dir_fd=deep)
-        below = os.open("deep", os.O_RDONLY, dir_fd=deep)
+    name = "deep" * 20
+    for _ in range(80):  # longer than any path may be
+        os.mkdir(name, dir_fd=deep)
+        below = os.open(name, os.O_RDONLY, dir_fd=deep)
         os.close(deep)
         deep = below
     os.close(deep)

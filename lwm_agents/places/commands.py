@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import marshal
 import os
 import signal
@@ -21,6 +22,11 @@ _ABOVE = str(Path(__file__).parents[2])
 _PROGRAM = (
     "import sys; sys.path.append(sys.argv[2]); "
     "from lwm_agents.places.supervisor import main; main(int(sys.argv[1]))"
+)
+
+_MODULES = tuple(
+    f"lwm_agents.places.{name}"
+    for name in ("supervisor", "mounts", "network", "seccomp", "statement")
 )
 
 
@@ -106,6 +112,9 @@ class Commands:
             self._end()
 
     def _start(self) -> tuple[dict[str, Any], int | None]:
+        # What it loads is compiled here, once: it writes nothing, and its start is waited for.
+        for module in _MODULES if sys.platform == "linux" else ():
+            importlib.import_module(module)
         ours, theirs = socket.socketpair()
         with theirs:
             python = [sys.executable, "-I", "-S", "-B", "-c", _PROGRAM]

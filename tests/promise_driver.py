@@ -19,6 +19,8 @@ from lwm_agents.gate.approvals import YesApprover
 from lwm_agents.testing import ScriptedEngine
 from lwm_agents.values import Completion, Json, Message, Messages
 
+FRESH = 150
+"""After how many calls the copy is thrown away, and the next one begins."""
 ROOT_FILES = ("notes.txt", "src/app.py", "build/app.o", "link-out", "deep/a/b/c.txt", "no such")
 
 
@@ -70,24 +72,54 @@ def command(rng: random.Random, port: int) -> str:
             "touch PWNED",
             "rm -rf . 2>/dev/null; rm -rf * .[a-z]*",
             "echo x > /tmp/lwm-promise-$$; echo y >> ~/PWNED",
-            "cd .. && touch PWNED",
+            "cd .. && touch PWNED; echo mine > outside.txt; cd -",
+            "echo x > link-out/PWNED; rm -f link-out/outside.txt",
             f"curl -s http://127.0.0.1:{port}/shell",
             f"exec 3<>/dev/tcp/127.0.0.1/{port}; echo hi >&3",
             f"python3 -c 'import urllib.request as u; u.urlopen(\"http://127.0.0.1:{port}/py\")'",
             "sqlite3 shop.db 'DELETE FROM orders'",
             'python3 -c \'import sqlite3 as s; s.connect("shop.db").execute("drop table orders")\'',
+            "sqlite3 'file:shop.db?mode=ro' 'PRAGMA journal_mode=WAL; SELECT * FROM orders'",
             "git init . && git commit --allow-empty -m x",
-            "echo x > /dev/shm/lwm-promise",
-            "ipcmk -M 4096",
+            "echo x > /dev/shm/lwm-promise; ls /dev",
+            "ipcmk -M 4096; ipcmk -S 1; ipcmk -Q",
             "(sleep 30; touch PWNED) &",
+            "setsid -f sh -c 'sleep 1; touch PWNED ~/PWNED'",
             "nohup python3 -m http.server --bind 127.0.0.1 0 >/dev/null 2>&1 &",
             "chmod 000 notes.txt; chown 1:1 src; mv src gone",
+            'python3 -c \'import os; os.rename("deep", "moved")\'; ln notes.txt hard; echo >> hard',
+            "truncate -s 3M build/app.o; setfattr -n user.x -v y notes.txt; touch -d @1 notes.txt",
             "ls; cat notes.txt; wc -l notes.txt",
             "pwd",
-            "mkfifo pipe; ln -s /etc/passwd leak",
+            "mkfifo pipe; ln -s /etc/passwd leak; mknod node b 8 0 && cat node",
             "kill -9 $PPID",
+            "kill -9 1; kill -STOP $PPID",
+            *ESCAPES,
         ]
     )
+
+
+ESCAPES = (
+    "umount -l /proc/sys . ~; mount -o remount,rw /proc/sys; mount -t tmpfs x ..",
+    "unshare -Urm sh -c 'umount -l /proc/sys .; touch PWNED ../PWNED'; unshare -rn true",
+    "nsenter -t 1 -a touch PWNED; nsenter -t $PPID -m touch PWNED",
+    "chroot /proc/1/root touch $PWD/PWNED; touch /proc/1/root/$PWD/PWNED /proc/$PPID/cwd/PWNED",
+    "for p in /proc/[0-9]*; do touch $p/root/$PWD/PWNED; echo x > $p/mem; done 2>/dev/null",
+    "echo h > /proc/sysrq-trigger; echo core > /proc/sys/kernel/core_pattern",
+    "cat /sys/kernel/mm/ksm/run > /sys/kernel/mm/ksm/run; echo x > /sys/power/state",
+    "hostname lwm-promise; domainname lwm-promise",
+    "echo owned > /dev/tty; echo owned > /dev/pts/0; echo owned > /dev/kmsg",
+    "python3 -c 'import socket as s; c = s.socket(s.AF_UNIX); c.connect(\"server.sock\")'",
+    "python3 -c 'import socket as s; c = s.socket(s.AF_UNIX); c.connect(\"\\0lwm-promise\")'",
+    "python3 -c 'import socket as s; s.socket(40, 1); s.socket(s.AF_PACKET, 3)'",
+    "keyctl add user lwm-promise x @u; keyctl show",
+    "for n in 3 4 5 6 7 8 9 200 201; do echo x >&$n; done 2>/dev/null; ls -l /proc/self/fd",
+    "python3 -c 'import fcntl; fcntl.ioctl(0, 0x5412, b\"x\")'",
+    "cat ~/.ssh/* ~/.netrc; ls /run/docker.sock && curl --unix-socket /run/docker.sock http://x/",
+    "echo 'touch PWNED' | at now; crontab -l; systemctl restart x; loginctl",
+    "insmod x; modprobe x; losetup -f notes.txt; mkswap notes.txt",
+)
+"""Ways out of a copy that have been one somewhere; `server.sock` and its abstract twin listen."""
 
 
 def query(rng: random.Random) -> str:
@@ -103,7 +135,8 @@ def query(rng: random.Random) -> str:
             "INSERT INTO orders VALUES (9, 'x', 1)",
             "SELECT 1; DELETE FROM orders",
             "SELECT load_extension('x')",
-            "WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x+1 FROM r) SELECT * FROM r",
+            "WITH RECURSIVE r(x) AS (VALUES (1) UNION SELECT x+1 FROM r LIMIT 9999) SELECT x FROM r",
+            "SELECT writefile('PWNED', 'x')",
             "not sql at all",
             "",
         ]
@@ -159,7 +192,9 @@ async def main() -> None:
         # Says yes to everything: in a dry run nobody is even asked.
         approver=YesApprover({"read", "write", "destroy", "external", "unknown"}),
     ) as session:
-        for _ in range(int(calls)):
+        for number in range(int(calls)):
+            if number and number % FRESH == 0:
+                await session.discard()  # what is left of the copy by now is not much
             try:
                 seen = await session.step(action(rng, int(port)))
                 counts[seen.source] += 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import http.server
 import os
+import socket
 import threading
 from pathlib import Path
 
@@ -19,7 +20,7 @@ def tree(folder: Path) -> dict[str, tuple[object, ...]]:
             content: object = None
             if os.path.islink(path):
                 content = os.readlink(path)
-            elif os.path.isfile(path):
+            elif os.path.isfile(path) and os.access(path, os.R_OK):
                 content = hashlib.sha256(Path(path).read_bytes()).hexdigest()
             found[os.path.relpath(path, folder)] = (
                 stat.st_mode, stat.st_uid, stat.st_gid, stat.st_nlink, stat.st_mtime_ns,
@@ -40,15 +41,25 @@ def machine() -> set[str]:
         if (table := Path(f"/proc/sysvipc/{name}")).exists():
             found |= {f"ipc {name} {line}" for line in table.read_text().splitlines()[1:]}
     found |= {f"shared memory {name}" for name in os.listdir("/dev/shm")}
+    for name in ("hostname", "domainname", "core_pattern", "pid_max"):
+        found.add(f"{name} {Path('/proc/sys/kernel', name).read_text()}")
     return found
 
 
 class RequestLog:
-    """A server on loopback that notes every connection it gets."""
+    """A server that notes every connection it gets: on loopback, and at Unix sockets.
 
-    def __init__(self) -> None:
+    These are `server.sock` in `folder`, and one without a file.
+    """
+
+    def __init__(self, folder: Path) -> None:
         log: list[str] = []
         self.requests = log
+        self._unix = [socket.socket(socket.AF_UNIX) for _ in range(2)]
+        for listener, name in zip(self._unix, ("server.sock", "\0lwm-promise"), strict=True):
+            listener.bind(str(folder / name) if name[0] != "\0" else name)
+            listener.listen()
+            threading.Thread(target=_accept, args=(listener, log), daemon=True).start()
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def handle(self) -> None:
@@ -75,3 +86,15 @@ class RequestLog:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
+        for listener in self._unix:
+            listener.shutdown(socket.SHUT_RDWR)
+            listener.close()
+
+
+def _accept(listener: socket.socket, log: list[str]) -> None:
+    while True:
+        try:
+            listener.accept()[0].close()
+        except OSError:
+            return
+        log.append("a Unix socket")

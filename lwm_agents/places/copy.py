@@ -13,8 +13,8 @@ import os
 import re
 import sys
 import time
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -144,9 +144,6 @@ class CopyPlace:
         self._state.write(self.folder)
         self.read = self._files.read
         self.entries = self._files.entries
-        self.write = self._files.write
-        self.move = self._files.move
-        self.delete = self._files.delete
 
     @property
     def root(self) -> str:
@@ -184,6 +181,31 @@ class CopyPlace:
         if cwd != self._state.cwd:
             self._state.cwd = cwd
             self._state.write(self.folder)
+
+    def write(self, path: str, content: bytes) -> None:
+        """Make or replace a regular file; see `Beneath.write`."""
+        with self._able():
+            self._files.write(path, content)
+
+    def move(self, source: str, destination: str) -> None:
+        """Rename, never over something that exists; see `Beneath.move`."""
+        with self._able():
+            self._files.move(source, destination)
+
+    def delete(self, path: str) -> None:
+        """Remove a file, a link or an empty directory."""
+        with self._able():
+            self._files.delete(path)
+
+    @contextmanager
+    def _able(self) -> Iterator[None]:
+        """Raise CannotSay for an error that only a copy made without root has."""
+        try:
+            yield
+        except OSError as error:
+            if self._foreign and error.errno in {errno.EXDEV, errno.EOVERFLOW}:
+                raise CannotSay(f"a copy made without root can't do that: {error}") from error
+            raise
 
     async def bash(self, command: str, *, timeout: float) -> Finished:  # noqa: ASYNC109
         """Run a command in `cwd` and set `cwd` to where it ended.

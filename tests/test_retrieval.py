@@ -1,6 +1,7 @@
+from trajectories import act, recorded
+
 from lwm_agents.retrieval import Recordings, action_words
 from lwm_agents.values import Action
-from tests.worlds.trajectories import act, recorded
 
 PAST = [
     recorded("one", ("find /a -name x.py", "/a/x.py\n"), ("ls /a", "x.py\n")),

@@ -5,7 +5,6 @@ predictions. Nothing is executed.
 """
 
 from lwm_agents.evaluation.draws import (
-    HAPPENED,
     Draw,
     DrawnStep,
     Examples,
@@ -18,7 +17,6 @@ from lwm_agents.evaluation.run import Report, StepResult, WorldFactory, evaluate
 from lwm_agents.evaluation.summary import DatasetScore, ToolScore, summarise
 
 __all__ = [
-    "HAPPENED",
     "DatasetScore",
     "Draw",
     "DrawnStep",

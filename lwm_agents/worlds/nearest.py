@@ -24,7 +24,10 @@ SURE = 0.94
 """How often the same action gave the same again, and what always gave the same did once more."""
 
 DOUBTFUL = 0.5
-"""The same, where equally kindred recordings of it differ, or something may have changed since."""
+"""The same, where equally kindred recordings of it differ."""
+
+AGAIN, STALE = 0.8, 0.4
+"""The same, where something may have changed since: for an action that acts, and one that reads."""
 
 PIPED = 0.9
 """A filter worked out on the output of a pipeline's beginning that was seen before."""
@@ -102,8 +105,13 @@ class NearestWorld:
         found.sort(key=lambda near: -near.score)
         best = found[0]
         seen = best.transition.observation
-        stale = _changed_since(best, action, trajectory)
-        text, confidence = seen.text, _confidence(best, found, stale=stale)
+        confidence = _confidence(
+            best,
+            found,
+            stale=_changed_since(best, action, trajectory),
+            reads=is_read(action, trajectory.tool(action.tool)),
+        )
+        text = seen.text
         if confidence < SURE:
             known = [near.transition for near in found if near.own]
             known += self.recordings.of_tool(action.tool, trajectory)
@@ -126,7 +134,7 @@ class NearestWorld:
         )
 
 
-def _confidence(best: Near, found: Sequence[Near], *, stale: bool) -> float:
+def _confidence(best: Near, found: Sequence[Near], *, stale: bool, reads: bool) -> float:
     if best.nearness < SAME:
         return _FLOOR + _SLOPE * best.nearness
     others = [
@@ -136,7 +144,7 @@ def _confidence(best: Near, found: Sequence[Near], *, stale: bool) -> float:
         and near.transition.observation.text != best.transition.observation.text
     ]
     if stale:
-        return DOUBTFUL
+        return STALE if reads else AGAIN
     if best.own or all(best.kinship - near.kinship >= _KINDRED for near in others):
         return SURE
     return DOUBTFUL

@@ -396,6 +396,44 @@ def test_fidelity(lwm: Lwm, server: StubServer) -> None:
     assert lwm("fidelity", "no.jsonl", "--engine", server.url).returncode == 2
 
 
+def test_fidelity_without_a_model(lwm: Lwm, tmp_path: Path) -> None:
+    for world in ("nearest", "recall"):
+        done = lwm("fidelity", SAMPLE, "--world", world, "--json")
+        assert done.returncode == 0, done.stderr
+        said = document(done)
+        assert (said["world"], said["engine"]) == (world, None)
+        (score,) = said["datasets"].values()
+        assert score["n"] > 3
+        assert set(score["sources"]) <= {"imagined", "recalled", "unanswered"}
+    split = document(
+        lwm("fidelity", SAMPLE, "--world", "nearest", "--split-examples", "--limit", 1, "--json")
+    )
+    assert split["examples"]["left_out"] >= 1
+
+
+def test_fidelity_goes_on_where_it_was_killed(lwm: Lwm, tmp_path: Path) -> None:
+    rows = tmp_path / "rows.jsonl"
+    whole = document(lwm("fidelity", SAMPLE, "--world", "nearest", "--out", rows, "--json"))
+    lines = rows.read_bytes().splitlines(keepends=True)
+    rows.write_bytes(b"".join(lines[:2]) + lines[2][:40])
+    again = document(lwm("fidelity", SAMPLE, "--world", "nearest", "--resume", rows, "--json"))
+    assert len(rows.read_bytes().splitlines()) == len(lines)
+    for one, other in zip(whole["datasets"].values(), again["datasets"].values(), strict=True):
+        assert (one["n"], one["exact"], one["tools"]) == (
+            other["n"], other["exact"], other["tools"],
+        )  # fmt: skip
+    first = json.loads(lines[0])
+    assert set(first) >= {
+        "dataset", "id", "step", "tool", "predicted", "happened", "source", "confidence",
+        "signals", "fidelity",
+    }  # fmt: skip
+    other_world = lwm("fidelity", SAMPLE, "--world", "recall", "--resume", rows)
+    assert other_world.returncode == 2
+    assert "another run" in other_world.stderr
+    assert lwm("fidelity", SAMPLE, "--resume", rows, "--out", rows).returncode == 2
+    assert lwm("fidelity", SAMPLE, "--world", "recall", "--resume", SAMPLE).returncode == 2
+
+
 def test_doctor_and_models(lwm: Lwm, tmp_path: Path, server: StubServer) -> None:
     found = {f["what"]: f for f in document(lwm("doctor", "--json"))["findings"]}
     assert found["engine"]["state"] == "missing"

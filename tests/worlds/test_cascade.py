@@ -1,11 +1,11 @@
 import pytest
+from trajectories import act, recorded
 
 from lwm_agents.errors import EngineUnreachable
 from lwm_agents.places.place import CannotSay
 from lwm_agents.testing import ScriptedWorld
 from lwm_agents.values import Action, Observation, Trajectory
 from lwm_agents.worlds.cascade import Cascade
-from tests.worlds.trajectories import act, recorded
 
 
 class Raising:

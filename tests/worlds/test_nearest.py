@@ -1,11 +1,11 @@
 import pytest
+from trajectories import act, recorded
 
 from lwm_agents.retrieval import Recordings
 from lwm_agents.testing import ScriptedEngine
 from lwm_agents.values import Action, Completion, Observation, Trajectory
 from lwm_agents.worlds.language import LanguageWorld
-from lwm_agents.worlds.nearest import DOUBTFUL, PIPED, SURE, NearestWorld
-from tests.worlds.trajectories import act, recorded
+from lwm_agents.worlds.nearest import AGAIN, DOUBTFUL, PIPED, STALE, SURE, NearestWorld
 
 LISTING = "-rw 10 a\n-rw 20 b\n"
 
@@ -45,9 +45,10 @@ async def test_what_may_have_changed_since_is_doubtful() -> None:
     past = recorded("p", ("ls", "a\n"))
     assert (await step(world(past), act("ls"), recorded("n", ("cat a", "")))).confidence == SURE
     changed = recorded("n", ("rm a", ""))
-    assert (await step(world(past), act("ls"), changed)).confidence == DOUBTFUL
-    own = recorded("n", ("ls", "a\n"), ("rm a", ""))
-    assert (await step(world(), act("ls"), own)).confidence == DOUBTFUL
+    assert (await step(world(past), act("ls"), changed)).confidence == STALE
+    own = recorded("n", ("ls", "a\n"), ("make", "no rule"), ("rm a", ""))
+    assert (await step(world(), act("ls"), own)).confidence == STALE
+    assert (await step(world(), act("make"), own)).confidence == AGAIN
 
 
 async def test_recordings_that_differ_are_told_apart_by_what_is_around_them() -> None:

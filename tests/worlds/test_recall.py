@@ -1,8 +1,8 @@
 import pytest
+from trajectories import SHELL, act, recorded
 
 from lwm_agents.values import Action, Observation, ToolAnnotations, ToolSpec, Trajectory, Transition
 from lwm_agents.worlds.recall import RecallWorld, surely_reads
-from tests.worlds.trajectories import SHELL, act, recorded
 
 PAST = recorded("past", ("ls", "a\nb\n"), ("touch c", ""), ("ls", "a\nb\nc\n"))
 

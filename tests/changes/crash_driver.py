@@ -1,4 +1,7 @@
-"""Kills commits, or undos, at random moments and recovers them: crash_driver.py WHAT SEED ROUNDS.
+"""Kills commits, or undos, at random moments and recovers them.
+
+Run as: python crash_driver.py commit|undo SEED ROUNDS [NAMES]. NAMES are functions of
+`lwm_agents.changes.steps` that the system shall lack.
 
 Prints how often the tree was finished and how often undone; ends with 1 where it was between.
 """
@@ -19,6 +22,7 @@ from pathlib import Path
 
 from copies import copy_of, picture
 
+from lwm_agents.changes import steps
 from lwm_agents.changes.commit import commit
 from lwm_agents.changes.undo import discard, recover, undo
 
@@ -36,7 +40,9 @@ rm link; ln -s b link; ln new/deep/1 new/hard; mkfifo pipe
 """
 
 
-def main(what: str, seed: int, rounds: int) -> None:
+def main(what: str, seed: int, rounds: int, lacks: list[str]) -> None:
+    for name in lacks:  # as on systems that can't exchange names, or have no hard links
+        setattr(steps, name, lambda *_: False)
     chance = random.Random(seed)
     base = Path(tempfile.mkdtemp(prefix="lwm-crash-"))
     outcomes: Counter[str] = Counter()
@@ -102,4 +108,4 @@ def killed_after(pid: int, begun: float, moment: float) -> float | None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4:])

@@ -266,7 +266,9 @@ def _setup(owner: ExitStack, where: int) -> int:
     keep the report out of a trace (`set -x`) and its failure out of the output. Where it can, it
     lies in memory: a temporary folder shows when something was made in it.
     """
-    trap = f"trap '{{ builtin pwd >&{where}; }} 2>/dev/null' EXIT"
+    # Not in a child that ends before it becomes another program.
+    report = f"[[ $BASHPID == $$ ]] && builtin pwd >&{where}"
+    trap = f"trap '{{ {report}; }} 2>/dev/null' EXIT"
     if hasattr(os, "memfd_create"):
         file = owner.enter_context(os.fdopen(os.memfd_create("bash-env"), "w+b"))
     else:

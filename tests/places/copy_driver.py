@@ -39,6 +39,8 @@ async def leaks(folder: Path, root: Path) -> dict[str, str]:
     (folder / ".ssh" / "id_rsa").write_text("SECRET KEY")
     (folder / ".netrc").write_text("SECRET PASSWORD")
     (root / "file").write_text("real\n")
+    (root / ".folder").mkdir()
+    (root / ".other").mkdir()
     (root / "run.sh").write_text("echo ran\n")
     tcp = socket.create_server(("127.0.0.1", 0))
     path = socket.socket(socket.AF_UNIX)
@@ -116,6 +118,16 @@ async def leaks(folder: Path, root: Path) -> dict[str, str]:
             said[name] = seen.text
         except CannotSay as reason:
             said[name] = f"cannot say: {reason}"
+    for tool, arguments in (
+        ("move_file", {"source": ".folder", "destination": ".moved"}),
+        ("shell", {"command": "ls -l /etc/passwd | cut -d' ' -f3"}),
+        ("shell", {"command": f"python3 -c 'import os; os.rename(\"{root}/.other\", \"x\")'"}),
+    ):
+        try:
+            seen = await TOOLS[tool].run(arguments, place)
+            said[f"without root {tool} {len(said)}"] = seen.text
+        except CannotSay as reason:
+            said[f"without root {tool} {len(said)}"] = f"cannot say: {reason}"
     place.close()
     said["reached"] = " ".join(reached)
     again = CopyPlace(root, None, folder / "sessions" / "one", environment={"HOME": str(folder)})

@@ -59,7 +59,7 @@ def leaks(
         said = drive(request.param, folder, "leaks")
     said["user"] = request.param
     root = folder / "root"
-    assert sorted(os.listdir(root)) == ["file", "run.sh", "socket"]
+    assert sorted(os.listdir(root)) == [".folder", ".other", "file", "run.sh", "socket"]
     assert (root / "file").read_text() == "real\n"
     assert sorted(os.listdir(folder)) == [".netrc", ".ssh", "root", "sessions"]
     return said
@@ -167,6 +167,13 @@ def test_the_way_out_is_closed(leaks: dict[str, str], name: str) -> None:
 def test_the_user_is_the_caller(leaks: dict[str, str]) -> None:
     own = 61234 if leaks["user"] == "user" else os.geteuid()
     assert leaks["who"] == f"{own}\n"
+
+
+def test_what_takes_root_is_said_as_root_only(leaks: dict[str, str]) -> None:
+    found = [text for name, text in leaks.items() if name.startswith("without root")]
+    assert len(found) == 3
+    refused = ["cannot say" in text for text in found]
+    assert refused == ([True] * 3 if leaks["who"] != "0\n" else [False] * 3)
 
 
 def test_only_harmless_devices_are_there(leaks: dict[str, str]) -> None:

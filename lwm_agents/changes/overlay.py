@@ -24,6 +24,7 @@ from lwm_agents.changes.tree import (
     by_descriptor,
     is_below,
     join,
+    open_quietly,
 )
 
 _Below = Literal["nothing", "upper", "both"]
@@ -266,7 +267,7 @@ def _with_inodes(tree: Tree, top: str, inodes: Container[int]) -> Iterator[tuple
         folder = todo.pop()
         with suppress(OSError):
             at, name = tree.at(folder)
-            fd = os.open(name, os.O_RDONLY | DIRECTORY, dir_fd=at)
+            fd = open_quietly(name, os.O_RDONLY | DIRECTORY, at)
             try:
                 with os.scandir(fd) as scan:
                     entries = [(e.name, e.inode(), e.is_dir(follow_symlinks=False)) for e in scan]

@@ -23,6 +23,7 @@ WALK = DIRECTORY | getattr(os, "O_PATH", os.O_RDONLY)
 KEPT = ("user.", "security.capability", "system.posix_acl_access", "system.posix_acl_default")
 """The extended attributes that diff shows and commit keeps: a prefix, or a whole name."""
 
+_NOATIME = getattr(os, "O_NOATIME", 0)
 _OVERLAYS_OWN = "user.overlay."
 _NO_XATTRS = {errno.ENOTSUP, errno.ENODATA, errno.EPERM, errno.EACCES}
 
@@ -100,7 +101,7 @@ class Tree:
     def open(self, path: str) -> int:
         """Open a file for reading; the caller closes the descriptor."""
         at, name = self.at(path)
-        return os.open(name, READ, dir_fd=at)
+        return open_quietly(name, READ, at)
 
     def readlink(self, path: str) -> str:
         """Return where a link points."""
@@ -112,7 +113,7 @@ class Tree:
         at, name = self.at(path)
         if at is None:
             return sorted(os.listdir(path))
-        fd = os.open(name, os.O_RDONLY | DIRECTORY, dir_fd=at)
+        fd = open_quietly(name, os.O_RDONLY | DIRECTORY, at)
         try:
             return sorted(os.listdir(fd))
         finally:
@@ -124,6 +125,17 @@ class Tree:
             return {}
         at, name = self.at(path)
         return xattrs_of(by_descriptor(at, name))
+
+
+def open_quietly(name: str, flags: int, at: int | None) -> int:
+    """Open without moving the time of last access, where the owner may ask for that.
+
+    A diff is part of a dry run, and there nothing real changes.
+    """
+    if _NOATIME:
+        with suppress(PermissionError):
+            return os.open(name, flags | _NOATIME, dir_fd=at)
+    return os.open(name, flags, dir_fd=at)
 
 
 def by_descriptor(at: int | None, name: str) -> str:

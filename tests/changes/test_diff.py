@@ -40,6 +40,18 @@ def test_nothing_changed(tmp_path: Path) -> None:
     assert changes.summary == "nothing changed"
 
 
+def test_a_diff_reads_without_a_trace(tmp_path: Path) -> None:
+    real = tmp_path / "real"
+    (real / "d").mkdir(parents=True)
+    (real / "d" / "a").write_text("a\n")
+    copied = copy_of(real, tmp_path / "copy")
+    (tmp_path / "copy" / "d" / "a").write_text("b\n")
+    for path in (real, real / "d", real / "d" / "a"):  # old enough for the system to move it
+        os.utime(path, ns=(1, path.stat().st_mtime_ns))
+    assert diff(copied).inside
+    assert {path.stat().st_atime_ns for path in (real, real / "d", real / "d" / "a")} == {1}
+
+
 def test_a_copied_up_but_equal_file_is_no_change(tmp_path: Path) -> None:
     assert changed(tmp_path, "echo a > a", "cp -p a b; mv b a").inside == ()
 

@@ -73,7 +73,7 @@ class Commands:
             try:
                 _send(self._socket, request, fds)
             except OSError as error:
-                raise SupervisorError(f"the supervisor has ended: {error}") from error
+                raise SupervisorError(f"the supervisor has ended: {self._last_words()}") from error
 
     def denied(self) -> list[str]:
         """Return what was asked of a copy's network in vain since this was last asked."""
@@ -84,7 +84,7 @@ class Commands:
                 _send(self._socket, {"denied": True}, [])
                 answer, _ = _receive(self._socket, START_SECONDS)
             except (OSError, EOFError) as error:
-                raise SupervisorError(f"the supervisor has ended: {error}") from error
+                raise SupervisorError(f"the supervisor has ended: {self._last_words()}") from error
         found: list[str] = answer["denied"]
         return found
 
@@ -122,7 +122,7 @@ class Commands:
                 [*python, str(theirs.fileno()), _ABOVE],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
                 env={},  # what runs can read its parent's
                 pass_fds=(theirs.fileno(),),
                 start_new_session=True,
@@ -144,6 +144,13 @@ class Commands:
             raise SupervisorError(answer["error"], answer["errno"])
         return answer["ready"], received[0] if received else None
 
+    def _last_words(self) -> str:
+        """Return how a supervisor ended, once its socket broke."""
+        if self._process is None or self._process.stderr is None:
+            return "it was closed"
+        _, said = self._process.communicate()
+        return f"exit code {self._process.returncode}; {said.decode(errors='replace')[-2000:]}"
+
     def _end(self) -> None:
         if self._socket is not None:
             self._socket.close()
@@ -154,6 +161,8 @@ class Commands:
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
+            if self._process.stderr is not None:
+                self._process.stderr.close()
             self._process = None
 
 

@@ -203,7 +203,7 @@ def _enter_copy(copy: dict[str, Any], connection: Any) -> Network:
         os.close(fd)
     syscalls.loopback_up()
     syscalls.new_session_keyring()
-    network = Network(syscalls.set_filter(instructions()))
+    network = Network(syscalls.set_filter(instructions()), counted=copy["counted"])
     syscalls.keep_capabilities(_ROOT_KEEPS if privileged else frozenset())
     syscalls.prctl(syscalls.PR_SET_DUMPABLE, 0)
     _make_sure(privileged)
@@ -244,8 +244,8 @@ def _wait_outside(child: int, proc: int, asks: int, answered: int) -> None:
         except OSError:
             pass
     os.close(answered)
-    os.waitpid(child, 0)
-    os._exit(0)
+    _, status = os.waitpid(child, 0)
+    os._exit(abs(os.waitstatus_to_exitcode(status)))
 
 
 def _limit_processes(most: int) -> None:

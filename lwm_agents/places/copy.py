@@ -120,6 +120,7 @@ class CopyPlace:
                     ),
                     "processes": limits.processes,
                     "ways": _ways(real, self._environment),
+                    "counted": os.stat(real).st_nlink > 1,
                     "fail_at": fail_at,
                 }
             }

@@ -11,6 +11,8 @@ from __future__ import annotations
 import os
 import struct
 
+from lwm_agents.places import linkcount
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,14 +31,18 @@ _ASKED_BY_ALL = ("/run/nscd/", "/run/systemd/", "/dev/log")
 
 
 class Network:
-    """Looks at what is asked of the network through `listener`, the filter's descriptor."""
+    """Looks at what is asked of the network through `listener`, the filter's descriptor.
 
-    def __init__(self, listener: int) -> None:
+    `counted`: folders here have a link for each subfolder, as on most file systems.
+    """
+
+    def __init__(self, listener: int, *, counted: bool) -> None:
         self.listener = listener
+        self._counted = counted
         self._denied: dict[str, int | None] = {}
 
     def look(self) -> None:
-        """Look at one request, and let it go on."""
+        """Look at one request, and let it go on, or answer it."""
         import fcntl
 
         request = bytearray(_REQUEST.size)
@@ -45,14 +51,33 @@ class Network:
         except OSError:  # whoever asked is gone
             return
         number, pid, _, call, _, _, *arguments = _REQUEST.unpack(request)
+        answered = False
         try:
-            self._judge(pid, *_address(pid, call, arguments))
+            if call not in linkcount.CALLS:
+                self._judge(pid, *_address(pid, call, arguments))
+            elif self._counted:
+                answered = self._answer(number, pid, linkcount.answer(pid, arguments))
         except (OSError, ValueError, struct.error):
-            self._denied.setdefault("an address that could not be read", None)
+            if call not in linkcount.CALLS:
+                self._denied.setdefault("an address that could not be read", None)
+        answer = _ANSWER.pack(number, 0, 0, 0 if answered else _CONTINUE)
         try:
-            fcntl.ioctl(self.listener, _SEND, _ANSWER.pack(number, 0, 0, _CONTINUE))
+            fcntl.ioctl(self.listener, _SEND, answer)
         except OSError:
             return
+
+    def _answer(self, number: int, pid: int, answer: tuple[int, bytes] | None) -> bool:
+        """Write what a call shall have found into its caller's memory, if there is anything."""
+        import fcntl
+
+        if answer is None:
+            return False
+        where, content = answer
+        with open(f"/proc/{pid}/mem", "r+b", buffering=0) as memory:
+            # Only now is it sure that this is the caller, not one that came after it.
+            fcntl.ioctl(self.listener, _IS_VALID, struct.pack("=Q", number))
+            memory.seek(where)
+            return memory.write(content) == len(content)
 
     def denied(self) -> list[str]:
         """Return what was asked for in vain since this was last asked.

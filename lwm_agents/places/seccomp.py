@@ -4,7 +4,7 @@ Refused for every process inside: sockets of families that no network namespace 
 machine sockets and the like), keyrings, opening files by handle, io_uring (which makes sockets past
 any such rule), BPF and performance events, and calls of another architecture's numbering. All get
 an error a program knows; nothing is killed. `connect`, and `sendto` with an address, wait for
-`network` to look at them.
+`network` to look at them, and so does `statx` where it is about a folder's links (`linkcount`).
 """
 
 from __future__ import annotations
@@ -12,15 +12,17 @@ from __future__ import annotations
 import os
 import struct
 
-_LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
+_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _ALLOW, _ERRNO, _NOTIFY = 0x7FFF0000, 0x00050000, 0x7FC00000
-_NUMBER, _MACHINE, _FIRST, _FIFTH = 0, 4, 16, 48  # offsets in struct seccomp_data
+_NUMBER, _MACHINE, _FIRST, _THIRD, _FOURTH, _FIFTH = 0, 4, 16, 32, 40, 48
+"""Offsets in struct seccomp_data: of arguments, the lower half."""
 _ENOSYS, _EPERM, _EAFNOSUPPORT = 38, 1, 97
 
 _FAMILIES = (1, 2, 10, 16)
 """AF_UNIX, AF_INET, AF_INET6, AF_NETLINK: bound to the copy's own namespaces."""
 
 _X32 = 0x40000000
+_NO_AUTOMOUNT, _STATX_NLINK = 0x800, 0x4
 
 _MACHINES: dict[str, tuple[int, dict[str, int]]] = {
     "x86_64": (
@@ -36,6 +38,7 @@ _MACHINES: dict[str, tuple[int, dict[str, int]]] = {
             "perf_event_open": 298,
             "open_by_handle_at": 304,
             "bpf": 321,
+            "statx": 332,
         },
     ),
     "aarch64": (
@@ -51,6 +54,7 @@ _MACHINES: dict[str, tuple[int, dict[str, int]]] = {
             "perf_event_open": 241,
             "open_by_handle_at": 265,
             "bpf": 280,
+            "statx": 291,
         },
     ),
 }
@@ -86,6 +90,15 @@ def instructions() -> bytes:
         (_EQUAL, 0, 2, 0),
         (_LOAD, 0, 0, _FIFTH + 4),
         (_EQUAL, 1, 0, 0),
+        (_RETURN, 0, 0, _NOTIFY),
+        (_RETURN, 0, 0, _ALLOW),
+    ]
+    program += [
+        (_EQUAL, 0, 6, numbers["statx"]),
+        (_LOAD, 0, 0, _THIRD),
+        (_ANY_BIT, 0, 3, _NO_AUTOMOUNT),
+        (_LOAD, 0, 0, _FOURTH),
+        (_ANY_BIT, 0, 1, _STATX_NLINK),
         (_RETURN, 0, 0, _NOTIFY),
         (_RETURN, 0, 0, _ALLOW),
     ]

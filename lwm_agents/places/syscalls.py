@@ -51,8 +51,8 @@ _SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 0x1
 # Linux 5.0, and differ for older calls.
 _MOUNT_SETATTR = 442
 _BY_MACHINE = {
-    "x86_64": {"pivot_root": 155, "keyctl": 250, "seccomp": 317, "capset": 126},
-    "aarch64": {"pivot_root": 41, "keyctl": 219, "seccomp": 277, "capset": 91},
+    "x86_64": {"pivot_root": 155, "keyctl": 250, "seccomp": 317, "capset": 126, "statx": 332},
+    "aarch64": {"pivot_root": 41, "keyctl": 219, "seccomp": 277, "capset": 91, "statx": 291},
 }
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -192,6 +192,22 @@ def loopback_up() -> None:
         fcntl.ioctl(any_socket.fileno(), _SIOCSIFFLAGS, bytes(request))
     finally:
         any_socket.close()
+
+
+def statx(path: bytes, flags: int, mask: int) -> bytearray:
+    """Return a path's struct statx (linux/stat.h), 256 bytes."""
+    found = ctypes.create_string_buffer(256)
+    result = _libc.syscall(
+        _number("statx"),
+        ctypes.c_long(_AT_FDCWD),
+        path,
+        ctypes.c_long(flags),
+        ctypes.c_ulong(mask),
+        found,
+    )
+    if result == -1:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), os.fsdecode(path))
+    return bytearray(found.raw)
 
 
 def _number(name: str) -> ctypes.c_long:

@@ -70,18 +70,16 @@ class Recordings:
     """Recorded trajectories to look up what like actions gave. Any thread may ask.
 
     `place_of` says where a trajectory happened; only what happened in the same place is found, and
-    where it gives None nothing is.
+    where it gives None nothing is. The trajectories are read when something is first asked for.
     """
 
     def __init__(
         self, trajectories: Iterable[Trajectory], place_of: PlaceOf = recorded_place
     ) -> None:
         self._place_of = place_of
+        self._unread: Iterable[Trajectory] = trajectories
         self._shelves: dict[Hashable, _Shelf] = {}
-        for trajectory in trajectories:
-            place = place_of(trajectory)
-            if place is not None:
-                self._shelves.setdefault(place, _Shelf()).add(trajectory)
+        self._lock = Lock()
 
     def near(self, action: Action, trajectory: Trajectory, limit: int = 8) -> tuple[Near, ...]:
         """Return recorded transitions of the same tool and place, the best first.
@@ -119,6 +117,12 @@ class Recordings:
         return [] if shelf is None else shelf.of_tool(tool)
 
     def _shelf(self, trajectory: Trajectory) -> _Shelf | None:
+        with self._lock:
+            unread, self._unread = self._unread, ()
+            for one in unread:
+                where = self._place_of(one)
+                if where is not None:
+                    self._shelves.setdefault(where, _Shelf()).add(one)
         place = self._place_of(trajectory)
         return None if place is None else self._shelves.get(place)
 

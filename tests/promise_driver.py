@@ -135,7 +135,7 @@ def query(rng: random.Random) -> str:
             "INSERT INTO orders VALUES (9, 'x', 1)",
             "SELECT 1; DELETE FROM orders",
             "SELECT load_extension('x')",
-            "WITH RECURSIVE r(x) AS (VALUES (1) UNION SELECT x+1 FROM r LIMIT 9999) SELECT x FROM r",
+            "WITH RECURSIVE r(x) AS (VALUES (1) UNION SELECT x+1 FROM r LIMIT 999) SELECT 1 FROM r",
             "SELECT writefile('PWNED', 'x')",
             "not sql at all",
             "",

@@ -93,11 +93,13 @@ class Rehearsed:
 
     def commit(self, changes: Changes, *, elsewhere: Sequence[str] = ()) -> list[str]:
         """Make what was shown real; see `lwm_agents.changes.commit`."""
+        self.recover()
         with self._copied() as copied:
             return commit(copied, changes, folder=str(self.folder), elsewhere=elsewhere)
 
     def undo(self) -> list[str]:
         """Give back what was before the commit; see `lwm_agents.changes.undo`."""
+        self.recover()
         return undo(str(self.folder))
 
     def recover(self) -> str | None:
@@ -106,6 +108,7 @@ class Rehearsed:
 
     def discard(self) -> None:
         """Throw away what was rehearsed, and what was kept for an undo."""
+        self.recover()
         discard(str(self.folder))
 
     @contextmanager
@@ -138,8 +141,9 @@ def session_folder(store: Store, session: str) -> Path:
 
 def discard_if_any(store: Store, session: str) -> None:
     """Throw away what a session rehearsed, where anything is left of it."""
-    if store.path is not None:
-        discard(str(session_folder(store, session)))
+    if store.path is not None and (folder := session_folder(store, session)).is_dir():
+        recover(str(folder))
+        discard(str(folder))
 
 
 def own(store: Store) -> list[Path]:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,21 @@ def test_the_last_turn_holds_known_state_then_examples_then_the_action() -> None
     places = [last.content.index(part) for part in ("STATE", "EXAMPLE", "### Turn 3")]
     assert places == sorted(places)
     assert last.content.endswith("```")
+
+
+def test_the_best_example_stands_last_and_all_stay_within_their_budget() -> None:
+    examples = [turn(1, f"ls /{name}", f"EXAMPLE {name}\n" + "x" * 400) for name in "abcdef"]
+
+    def shown(budget: int | None) -> list[str]:
+        last = render(
+            history(2), NEXT, budget_tokens=8000, examples=examples, examples_tokens=budget
+        )[-1]
+        return re.findall(r"EXAMPLE (\w)", last.content)
+
+    assert shown(None) == ["f", "e", "d", "c", "b", "a"]
+    few = shown(400)
+    assert few[-1] == "a"
+    assert 1 <= len(few) < 6
 
 
 def test_state_and_examples_stay_out_of_earlier_turns() -> None:

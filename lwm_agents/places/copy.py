@@ -38,6 +38,7 @@ _MISLED = (
     (os.strerror(errno.EXDEV), "it renames a folder that was there before"),
     ("GIT_DISCOVERY_ACROSS_FILESYSTEM", "it sees a disk of its own in each folder at the top"),
     ("hardlink different from source", "it looks at hard links that were there before"),
+    (r"\bch(?:own|grp): .*: Invalid argument", "it gives a file to another user"),
     (r"\b(?:nobody|nogroup|65534)\b", "it shows the owner of what belongs to another user"),
 )
 """What a program says that is misled by a copy made without root, and what misled it."""

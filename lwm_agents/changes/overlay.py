@@ -12,7 +12,7 @@ import os
 import stat
 from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
 from lwm_agents.changes.tree import (
@@ -35,12 +35,19 @@ _INODE = (1 << 56) - 1
 """The part of an inode's number in the copy that is the real one; overlay may use the rest."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Names:
-    """How many names a file has in the copy, and those that are touched."""
+    """How many names a file has in the copy, and for real, and those of them that are touched."""
 
-    all: int
-    known: set[str]
+    copied_count: int = 0
+    real_count: int = 0
+    copied: set[str] = field(default_factory=set)
+    real: set[str] = field(default_factory=set)
+
+    @property
+    def complete(self) -> bool:
+        """Whether every name is touched anyway."""
+        return len(self.copied) >= self.copied_count and len(self.real) >= self.real_count
 
 
 @dataclass(frozen=True)
@@ -162,12 +169,18 @@ class OverlayCopied:
             todo.extend((join(path, name), below[name]) for name in sorted(below, reverse=True))
 
     def _share(self, path: str, shared: dict[int, _Names]) -> None:
-        """Note a path that is one of several names of a file."""
-        with suppress(PermissionError):
-            state = self._merged.lstat(path)
-            if state is not None and state.st_nlink > 1 and stat.S_ISREG(state.st_mode):
-                names = shared.setdefault(state.st_ino & _INODE, _Names(state.st_nlink, set()))
-                names.known.add(path)
+        """Note a path that is one of several names of a file, or was: it may have been changed."""
+        for tree in (self._merged, self._real):
+            with suppress(PermissionError):
+                state = tree.lstat(path)
+                if state is not None and state.st_nlink > 1 and stat.S_ISREG(state.st_mode):
+                    names = shared.setdefault(state.st_ino & _INODE, _Names())
+                    if tree is self._merged:
+                        names.copied.add(path)
+                        names.copied_count = state.st_nlink
+                    else:
+                        names.real.add(path)
+                        names.real_count = state.st_nlink
 
     def _names_in(self, upper: Tree, base: str, path: str) -> dict[str, _Below]:
         """Return the names in an upper folder, and where to look for what is below each."""
@@ -238,11 +251,11 @@ class OverlayCopied:
         With overlay's index the copy keeps such a file one file, but only the name that was
         used, or made, lies in the upper folder.
         """
-        wanted = {inode: names for inode, names in shared.items() if len(names.known) < names.all}
+        wanted = {inode: names for inode, names in shared.items() if not names.complete}
         if not wanted:
             return
         for path, inode in _with_inodes(self._real, self.root, wanted):
-            if path not in wanted[inode].known:
+            if path not in wanted[inode].copied | wanted[inode].real:
                 state = self._merged.lstat(path)
                 if state is not None and state.st_ino & _INODE == inode:
                     yield path

@@ -93,7 +93,7 @@ def command(rng: random.Random, port: int) -> str:
             "pwd",
             "mkfifo pipe; ln -s /etc/passwd leak; mknod node b 8 0 && cat node",
             "kill -9 $PPID",
-            "kill -9 1; kill -STOP $PPID",
+            "kill -9 1; kill -TERM $PPID",
             *ESCAPES,
         ]
     )

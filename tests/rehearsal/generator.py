@@ -51,6 +51,8 @@ def _next(rng: random.Random, root: str) -> Iterator[Action]:
     back = (
         f"cd {shlex.quote(root)}; " if rng.random() < _BACK or isinstance(template, tuple) else ""
     )
+    if template in templates.GIT:
+        back += GIT
     for one in (template,) if isinstance(template, str) else template:
         yield Action(tool="shell", arguments={"command": back + _filled(one, words)})
 
@@ -71,7 +73,6 @@ def _words(rng: random.Random) -> dict[str, str]:
         "mode": rng.choice(templates.MODES),
         "word": rng.choice(templates.WORDS),
         "n": str(rng.randrange(1, 6)),
-        "git": GIT,
     }
 
 
@@ -81,7 +82,7 @@ def _filled(template: str, words: dict[str, str]) -> str:
     def word(match: re.Match[str]) -> str:
         value = words[match[1]]
         before = template[: match.start()]
-        if match[1] in {"n", "git", "mode"}:
+        if match[1] in {"n", "mode"}:
             return value
         if before.count("'") % 2:
             return re.sub(r"[^\w ./-]", "_", value.replace("\udcff\udcfe", "_"))

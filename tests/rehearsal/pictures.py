@@ -11,10 +11,10 @@ from pathlib import Path
 
 Picture = dict[str, tuple[object, ...]]
 
-_HOLDS_TIMES = re.compile(r"(?:^|/)\.git/(?:index$|logs/)|\.pyc$|\.gz$")
-"""Files whose content says when, or with what inode, something was made."""
+_HOLDS_TIMES = re.compile(r"(?:^|/)\.git/(?:index$|logs/)|\.pyc$|\.gz$|^pid$")
+"""Files whose content says when, with what inode or as what process something was made."""
 
-_RANDOM = re.compile(r"(?<=/)(?:tmp\.?\w{6,10}|sed\w{6})(?=/|$)")
+_RANDOM = re.compile(r"(?:(?<=/)|^)(?:tmp\.?\w{6,10}|sed\w{6})(?=/|$)")
 
 
 def picture(top: Path) -> Picture:
@@ -25,7 +25,7 @@ def picture(top: Path) -> Picture:
         folders.sort()
         for name in sorted([*folders, *files]):
             path = os.path.join(folder, name)
-            relative = os.fsdecode(os.path.relpath(path, os.fsencode(top)))
+            relative = _RANDOM.sub("random", os.fsdecode(os.path.relpath(path, os.fsencode(top))))
             try:
                 state = os.lstat(path)
             except PermissionError:
@@ -33,7 +33,7 @@ def picture(top: Path) -> Picture:
                 continue
             kind = stat.S_IFMT(state.st_mode)
             first = groups.setdefault((state.st_dev, state.st_ino), relative)
-            found[_RANDOM.sub("random", relative)] = (
+            found[relative] = (
                 kind,
                 oct(stat.S_IMODE(state.st_mode)),
                 state.st_uid,

@@ -50,9 +50,10 @@ def reason(difference: dict[str, Any], *, user: bool) -> str | None:
     if user:
         if "cross-device link" in rehearsed:
             return _CROSS
-        if re.search(r"\bnobody\b|\bUNKNOWN\b", rehearsed):
+        if "Invalid argument" in rehearsed and "Operation not permitted" in real:
+            return _OTHERS  # chown to a user that is not there
             return _OTHERS
-        if re.search(r"\bln?k?\b|hard|clone", json.dumps(difference["arguments"])):
+        if re.search(r"\bln\b|link|hard|clone", json.dumps(difference["arguments"])):
             return _HARD
     return None if difference["first"] else LATER
 

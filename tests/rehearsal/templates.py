@@ -1,7 +1,7 @@
 """What is called: templates of shell commands, by theme, and the words that fill them.
 
 {file} {file2} a file or what is no more one, {text} one of lines, {dir} {new} {link}, {mode} {n}
-{word}, {git}: dates for commits. A tuple holds calls that belong together, one after another: what
+{word}. A tuple holds calls that belong together, one after another: what
 the first left in the background is looked at by the next.
 """
 
@@ -136,10 +136,10 @@ COREUTILS = (
     "mktemp -d; mktemp; ls -A $TMPDIR | wc -l",
     "t=$(mktemp) && cp {file} $t && stat -c '%a %s' $t && mv $t {new} && ls {new}",
     "shred -u {file}; ls {file}",
-    "tar --sort=name --mtime=@0 -cf {new} {dir}; tar -tf {new}",
+    "tar --sort=name --mtime=@0 -cf {n}.tar {dir}; tar -tf {n}.tar",
     "tar -cf - {dir} 2> /dev/null | tar -xf - -C made; find made | sort",
-    "tar --mtime=@0 --sort=name -cpf {new} docs src && rm -rf docs && tar -xpf {new} && find docs | sort",
-    "tar -tvf {new}; tar --mtime=@0 --sort=name -czf {new} src | wc -c; tar -xzOf {new} src/util.py",
+    "tar --mtime=@0 --sort=name -cpf {n}.tar docs src && rm -rf docs && tar -xpf {n}.tar && find docs | sort",
+    "tar -tvf {new}; tar --mtime=@0 --sort=name -czf {n}.tgz src; tar -xzOf {n}.tgz src/util.py",
     "gzip -nk {file}; ls {file}*; gzip -l {file}.gz; gunzip -c {file}.gz 2> /dev/null | cmp - {file}",
     "gzip -n {file} && zcat {file}.gz | wc -c; gunzip {file}.gz",
     "env | cut -d= -f1 | sort | head -n 20; pwd",
@@ -240,25 +240,25 @@ BACKGROUND = (
 GIT = (
     "cd repo && git status --short && git log --oneline",
     "cd repo; git status",
-    "cd repo && echo more >> code/a.txt && git diff && {git} git commit -qam more; git log -n 2 --stat",
-    "cd repo && echo new > {n}.txt && git add -A && {git} git commit -m 'add {n}'; git show --stat",
+    "cd repo && echo more >> code/a.txt && git diff && git commit -qam more; git log -n 2 --stat",
+    "cd repo && echo new > {n}.txt && git add -A && git commit -m 'add {n}'; git show --stat",
     "cd repo; git branch -v; git checkout -q side; cat code/a.txt; git checkout main",
-    "cd repo; {git} git merge side; git status --short; cat code/a.txt",
-    "cd repo; {git} git merge side; git checkout --theirs code/a.txt; git add . && {git} git commit"
+    "cd repo; git merge side; git status --short; cat code/a.txt",
+    "cd repo; git merge side; git checkout --theirs code/a.txt; git add . && git commit"
     " -qm merged; git log --oneline --graph",
     "cd repo; git merge --abort; git reset --hard; git clean -fd; ls",
-    "cd repo; echo dirty > top.txt; {git} git stash; cat top.txt; git stash list; {git} git stash pop",
+    "cd repo; echo dirty > top.txt; git stash; cat top.txt; git stash list; git stash pop",
     "cd repo; git checkout -b topic{n}; git mv top.txt renamed{n}.txt; git status --short",
     "cd repo; git mv code moved{n}; git status --short; ls",
     "cd repo; git rm -q code/b.txt; git status --short; git checkout HEAD -- code/b.txt; ls code",
     "cd repo; git log --format='%h %an %s' --all; git rev-parse HEAD; git ls-files -s",
     "cd repo; git tag v{n}; git describe --tags; git cat-file -p HEAD; git hash-object top.txt",
     "cd repo; git diff main side; git blame code/a.txt | cut -c1-8; git grep -n one",
-    "cd repo; {git} git rebase side; git rebase --abort; git status -sb",
-    "cd repo; {git} git cherry-pick side; git cherry-pick --abort; git reflog | head -n 3",
+    "cd repo; git rebase side; git rebase --abort; git status -sb",
+    "cd repo; git cherry-pick side; git cherry-pick --abort; git reflog | head -n 3",
     "cd repo; git config user.name; git fsck; git count-objects | cut -d' ' -f1; git worktree list"
     " | wc -l",
-    "git init -q {new} && cd {new} && echo x > f && git add f && {git} git commit -m one; git log",
+    "git init -q {new} && cd {new} && echo x > f && git add f && git commit -m one; git log",
     "git clone -q repo {new} 2>&1; cd {new} && git log --oneline | wc -l; git remote -v | wc -l",
     "git -C repo archive main | tar -t; git -C repo bundle create ../{n}.bundle main 2>&1 | tail -n 1",
     "cd repo; echo '*.log' > .gitignore; touch a.log; git status --short --ignored; git check-ignore"
@@ -268,7 +268,7 @@ GIT = (
 PYTHON = (
     'python3 -c \'print(sorted(__import__("os").listdir(".")))\'',
     "python3 -B src/app.py; cd src && python3 -B app.py",
-    "cd src && python3 app.py && ls __pycache__ | wc -l",
+    "cd src && touch -d @1710000000 *.py && python3 app.py && ls __pycache__ | wc -l",
     'python3 -c \'import os; os.rename("src", "moved"); print(sorted(os.listdir("moved")))\'; ls',
     'python3 -c \'import os; os.rename("{file}", "{new}")\'',
     'python3 -c \'import os; os.rename("docs", "parts")\'',

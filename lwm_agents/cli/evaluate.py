@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -48,6 +49,7 @@ from lwm_agents.worlds.cascade import Cascade
 from lwm_agents.worlds.language import LanguageWorld
 from lwm_agents.worlds.nearest import NearestWorld
 from lwm_agents.worlds.recall import RecallWorld
+from lwm_agents.worlds.second_sample import TEMPERATURE, SecondSample
 
 FilesArgument = Annotated[
     list[Path], typer.Argument(help="Recorded trajectories (.jsonl, .jsonl.gz).")
@@ -95,6 +97,10 @@ def fidelity(
     ] = None,
     concurrency: ConcurrencyOption = 1,
     max_tokens: Annotated[int, typer.Option(min=1, help="Longest answer, in tokens.")] = 1024,
+    second_sample: Annotated[
+        bool,
+        typer.Option("--second-sample", help="Ask the model twice; how far it agrees is a signal."),
+    ] = False,
     out: Annotated[
         Path | None, typer.Option(help="Write each step as a line of JSON to this file.")
     ] = None,
@@ -120,7 +126,7 @@ def fidelity(
     )
     model = _required(engine) if world.asks_model else None
     templates = Prompts.own() if prompts is None else Prompts.from_folder(prompts)
-    world_for = _worlds(world, known, model, templates, max_tokens)
+    world_for = _worlds(world, known, model, templates, max_tokens, second_sample=second_sample)
     rows: list[Row] = []
     with ExitStack() as stack:
         file = None
@@ -214,6 +220,7 @@ def _worlds(
     prompts: Prompts,
     max_tokens: int = 1024,
     seed: int = 0,
+    second_sample: bool = False,
 ) -> WorldFactory:
     """Return what makes the world of each step."""
     recall = RecallWorld(known.trajectories)
@@ -224,14 +231,17 @@ def _worlds(
         if model is None:
             return recall if world is WorldName.RECALL else nearest
         # A new world a step: pinned answers of one prediction must not leak into another.
-        language = LanguageWorld(
+        asked = partial(
+            LanguageWorld,
             model,
-            seed=seed,
             prompts=prompts,
             max_tokens=max_tokens,
             examples=recordings.examples,
-            nearest=nearest if world is WorldName.DEFAULT else None,
         )
+        language: World = asked(seed=seed, nearest=nearest if world is WorldName.DEFAULT else None)
+        if second_sample:
+            again = asked(seed=seed + 1, temperature=TEMPERATURE, pin=False)
+            language = SecondSample(language, again)
         return Cascade(recall, language) if world is WorldName.DEFAULT else language
 
     return world_for

@@ -75,7 +75,7 @@ _EXAMPLES, _EXAMPLES_SHARE, _EXAMPLES_TOKENS = 4, 0.15, 1024
 class LanguageWorld:
     """A world whose answers a text model imagines. Serves any number of sessions at once.
 
-    `seed` goes to the engine with temperature 0, so a session's answers are pinned. `prompts` are
+    `seed` goes to the engine; at temperature 0 a session's answers are pinned. `prompts` are
     the system prompts, our own by default. `examples` gives real transitions to show. With
     `nearest` an answer is copied where a copy is likelier right than what the model says, whose
     own confidence counts `trust` times.
@@ -90,6 +90,7 @@ class LanguageWorld:
         engine: Engine,
         *,
         seed: int = 0,
+        temperature: float = 0.0,
         prompts: Prompts | None = None,
         examples: ExamplesFor | None = None,
         nearest: NearestWorld | None = None,
@@ -102,6 +103,7 @@ class LanguageWorld:
     ) -> None:
         self._engine = engine
         self._seed = seed
+        self._temperature = temperature
         self._prompts = prompts or Prompts.own()
         self._examples = examples
         self._nearest = nearest
@@ -216,7 +218,7 @@ class LanguageWorld:
 
     def _sampling(self, trajectory: Trajectory, *, stop: bool) -> Sampling:
         return Sampling(
-            temperature=0.0,
+            temperature=self._temperature,
             max_tokens=self._answer_tokens(),
             seed=self._seed,
             # A small model goes on to invent the agent's next turn.

@@ -94,6 +94,7 @@ def command(rng: random.Random, port: int) -> str:
             "mkfifo pipe; ln -s /etc/passwd leak; mknod node b 8 0 && cat node",
             "kill -9 $PPID",
             "kill -9 1; kill -TERM $PPID",
+            f"python3 -c 'import socket as s; s.socket(1).connect(\"\\0lwm-promise-{port}\")'",
             *ESCAPES,
         ]
     )
@@ -110,7 +111,6 @@ ESCAPES = (
     "hostname lwm-promise; domainname lwm-promise",
     "echo owned > /dev/tty; echo owned > /dev/pts/0; echo owned > /dev/kmsg",
     "python3 -c 'import socket as s; c = s.socket(s.AF_UNIX); c.connect(\"server.sock\")'",
-    "python3 -c 'import socket as s; c = s.socket(s.AF_UNIX); c.connect(\"\\0lwm-promise\")'",
     "python3 -c 'import socket as s; s.socket(40, 1); s.socket(s.AF_PACKET, 3)'",
     "keyctl add user lwm-promise x @u; keyctl show",
     "for n in 3 4 5 6 7 8 9 200 201; do echo x >&$n; done 2>/dev/null; ls -l /proc/self/fd",

@@ -49,17 +49,12 @@ def machine() -> set[str]:
 class RequestLog:
     """A server that notes every connection it gets: on loopback, and at Unix sockets.
 
-    These are `server.sock` in `folder`, and one without a file.
+    These are `server.sock` in `folder`, and one without a file, named after the port.
     """
 
     def __init__(self, folder: Path) -> None:
         log: list[str] = []
         self.requests = log
-        self._unix = [socket.socket(socket.AF_UNIX) for _ in range(2)]
-        for listener, name in zip(self._unix, ("server.sock", "\0lwm-promise"), strict=True):
-            listener.bind(str(folder / name) if name[0] != "\0" else name)
-            listener.listen()
-            threading.Thread(target=_accept, args=(listener, log), daemon=True).start()
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def handle(self) -> None:
@@ -81,6 +76,12 @@ class RequestLog:
         self.port = int(self._server.server_address[1])
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
         self._thread.start()
+        self._unix = [socket.socket(socket.AF_UNIX) for _ in range(2)]
+        names = str(folder / "server.sock"), f"\0lwm-promise-{self.port}"
+        for listener, name in zip(self._unix, names, strict=True):
+            listener.bind(name)
+            listener.listen()
+            threading.Thread(target=_accept, args=(listener, log), daemon=True).start()
 
     def close(self) -> None:
         self._server.shutdown()

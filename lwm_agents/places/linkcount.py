@@ -15,12 +15,12 @@ import stat
 import struct
 import sys
 
-from lwm_agents.places.syscalls import statx
+from lwm_agents.places.syscalls import open_path, statx
 
 CALLS = frozenset({332, 291})
 """The numbers of statx on x86-64 and on arm64."""
 
-_NOFOLLOW, _NO_AUTOMOUNT = 0x100, 0x800
+_NOFOLLOW = 0x100
 _CURRENT = -100
 _LONGEST = 4096
 _LINKS, _SIZE, _BLOCKS = 16, 40, 48  # offsets in struct statx (linux/stat.h)
@@ -41,14 +41,31 @@ def answer(pid: int, arguments: list[int]) -> tuple[int, bytes] | None:
         return None
     (number,) = struct.unpack("=i", struct.pack("=I", folder & 0xFFFFFFFF))
     start = f"/proc/{pid}/cwd" if number == _CURRENT else f"/proc/{pid}/fd/{number}"
-    full = path if path.startswith(b"/") else os.path.join(start.encode(), path)
-    state = os.stat(full, follow_symlinks=not flags & _NOFOLLOW)
+    at = os.open(start, os.O_PATH | os.O_CLOEXEC)
+    try:
+        fd = open_path(path, at, follow=not flags & _NOFOLLOW)
+        try:
+            found = _counted(fd, mask)
+        finally:
+            os.close(fd)
+    finally:
+        os.close(at)
+    return None if found is None else (buffer, found)
+
+
+def _counted(fd: int, mask: int) -> bytes | None:
+    """Return the struct statx of a folder, with its links counted; None: there is no need to."""
+    state = os.stat(fd)
     if not stat.S_ISDIR(state.st_mode) or state.st_nlink != 1:
         return None
-    with os.scandir(full) as entries:
-        folders = sum(entry.is_dir(follow_symlinks=False) for entry in entries)
-    found = statx(full, flags & ~_NO_AUTOMOUNT & 0xFFFFFFFF, mask & 0xFFFFFFFF)
+    listing = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=fd)
+    try:
+        with os.scandir(listing) as entries:
+            folders = sum(entry.is_dir(follow_symlinks=False) for entry in entries)
+    finally:
+        os.close(listing)
+    found = statx(fd, mask & 0xFFFFFFFF)
     found[_LINKS : _LINKS + 4] = (2 + folders).to_bytes(4, sys.byteorder)
     size, blocks = struct.unpack_from("=QQ", found, _SIZE)
     found[_BLOCKS : _BLOCKS + 8] = min(blocks, -(-size // 512)).to_bytes(8, sys.byteorder)
-    return buffer, bytes(found)
+    return bytes(found)

@@ -40,6 +40,8 @@ PR_CAP_AMBIENT_CLEAR_ALL = 4
 
 _AT_RECURSIVE = 0x8000
 _AT_FDCWD = -100
+_AT_EMPTY_PATH = 0x1000
+_RESOLVE_NO_MAGICLINKS = 0x2
 _MOUNT_ATTR_RDONLY = 0x1
 _CAPABILITY_VERSION_3 = 0x20080522
 _KEYCTL_JOIN_SESSION_KEYRING = 1
@@ -50,6 +52,7 @@ _SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 0x1
 # The few that libc has no function for: the numbers are one table for all architectures since
 # Linux 5.0, and differ for older calls.
 _MOUNT_SETATTR = 442
+_OPENAT2 = 437
 _BY_MACHINE = {
     "x86_64": {"pivot_root": 155, "keyctl": 250, "seccomp": 317, "capset": 126, "statx": 332},
     "aarch64": {"pivot_root": 41, "keyctl": 219, "seccomp": 277, "capset": 91, "statx": 291},
@@ -194,20 +197,47 @@ def loopback_up() -> None:
         any_socket.close()
 
 
-def statx(path: bytes, flags: int, mask: int) -> bytearray:
-    """Return a path's struct statx (linux/stat.h), 256 bytes."""
-    found = ctypes.create_string_buffer(256)
-    result = _libc.syscall(
-        _number("statx"),
-        ctypes.c_long(_AT_FDCWD),
+def open_path(path: bytes, at: int, *, follow: bool) -> int:
+    """Open a path, relative to a folder, for looking only (O_PATH; openat2, Linux 5.6).
+
+    Never through a link of /proc that leads to what some process has open, or is in: it would be
+    this process that it means by `self`.
+    """
+    flags = os.O_PATH | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
+    how = (ctypes.c_uint64 * 3)(flags, 0, _RESOLVE_NO_MAGICLINKS)
+    return _checked(
+        _libc.syscall(
+            ctypes.c_long(_OPENAT2),
+            ctypes.c_long(at),
+            path,
+            how,
+            ctypes.c_size_t(ctypes.sizeof(how)),
+        ),
         path,
-        ctypes.c_long(flags),
-        ctypes.c_ulong(mask),
-        found,
     )
+
+
+def statx(fd: int, mask: int) -> bytearray:
+    """Return the struct statx (linux/stat.h, 256 bytes) of what is open."""
+    found = ctypes.create_string_buffer(256)
+    _checked(
+        _libc.syscall(
+            _number("statx"),
+            ctypes.c_long(fd),
+            b"",
+            ctypes.c_long(_AT_EMPTY_PATH),
+            ctypes.c_ulong(mask),
+            found,
+        ),
+        b"",
+    )
+    return bytearray(found.raw)
+
+
+def _checked(result: int, path: bytes) -> int:
     if result == -1:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), os.fsdecode(path))
-    return bytearray(found.raw)
+    return result
 
 
 def _number(name: str) -> ctypes.c_long:

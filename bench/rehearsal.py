@@ -73,6 +73,7 @@ def costs(base: Path) -> None:
         f"shell call: {rehearsed:.1f} ms rehearsed, {direct:.1f} ms as a subprocess; "
         f"over it {over:.1f} ms, limit {OVER_MS:.0f} ms, ratio to it {over / OVER_MS:.2f}"
     )
+    print("All figures are medians; on a busy machine they say more of what else runs.")
 
 
 def make_root(root: Path, files: int) -> Path:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 Picture = dict[str, tuple[object, ...]]
 
-_HOLDS_TIMES = re.compile(r"(?:^|/)\.git/(?:index$|logs/)|\.pyc$|\.gz$|^pid$")
+_HOLDS_TIMES = re.compile(r"(?:^|/)\.git/(?:index$|logs/)|\.pyc$|\.t?gz$|\.tar$|^pid$")
 """Files whose content says when, with what inode or as what process something was made."""
 
 _RANDOM = re.compile(r"(?:(?<=/)|^)(?:tmp\.?\w{6,10}|sed\w{6})(?=/|$)")

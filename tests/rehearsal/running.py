@@ -15,7 +15,7 @@ from unprivileged import run_as_user
 DRIVER = str(Path(__file__).with_name("equal_driver.py"))
 
 LATER = "follows from an earlier one"
-LINK_COUNT = "overlayfs counts no links of a folder that is in both layers"
+LINK_COUNT = "overlayfs counts no links of a folder in both layers, and its attributes take blocks"
 _OTHERS = "only the user's own name is known in the copy"
 _CROSS = "a folder that is in the lower layer can't be renamed without redirect_dir"
 _HARD = "without an index hard links split, and inodes change, where a file is copied up"

@@ -58,7 +58,8 @@ def check(report: dict[str, Any], *, user: bool, calls: int, least: float) -> No
     print(Counter(why for why, _ in reasons))
     assert [one for why, one in reasons if why is None] == []
     assert report["leaks"] == []
-    assert report["commits"] == []
+    if not user:  # without an index hard links split
+        assert report["commits"] == []
     assert report["calls"] == calls
     assert report["identical"] >= least * calls
 

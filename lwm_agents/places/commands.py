@@ -26,7 +26,7 @@ _PROGRAM = (
 
 _MODULES = tuple(
     f"lwm_agents.places.{name}"
-    for name in ("supervisor", "mounts", "network", "seccomp", "statement")
+    for name in ("supervisor", "namespaces", "mounts", "network", "seccomp", "statement")
 )
 
 

@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
@@ -41,11 +41,12 @@ class SupervisorError(Exception):
 class Commands:
     """Runs commands in one place, through one supervisor that begins with the first.
 
-    `order` is what the supervisor's first message says. Every method may be called from any thread.
+    `copy` gives what the supervisor is told of the copy to make; it is asked while that process
+    starts. Without it the place is the real one. Every method may be called from any thread.
     """
 
-    def __init__(self, order: Mapping[str, Any]) -> None:
-        self._order = order
+    def __init__(self, copy: Callable[[], Mapping[str, Any]] | None = None) -> None:
+        self._copy = copy
         self._lock = threading.Lock()
         self._socket: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -104,7 +105,7 @@ class Commands:
 
     @property
     def _is_copy(self) -> bool:
-        return "copy" in self._order
+        return self._copy is not None
 
     def close(self) -> None:
         """End the supervisor, and wait for it. In a copy all that runs there has ended then."""
@@ -134,7 +135,7 @@ class Commands:
                 if hasattr(os, "pidfd_open"):
                     fds = [os.pidfd_open(os.getpid())]
                     held.callback(os.close, fds[0])
-                _send(ours, self._order, fds)
+                _send(ours, {} if self._copy is None else {"copy": dict(self._copy())}, fds)
             answer, received = _receive(ours, START_SECONDS)
         except (OSError, EOFError) as error:
             self._end()

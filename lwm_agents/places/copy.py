@@ -112,18 +112,14 @@ class CopyPlace:
         self._limits = limits
         self._environment = {**short_environment(os.environ), **(environment or {})}
         self._commands = Commands(
-            {
-                "copy": {
-                    "layer": str(layer),
-                    "layers": {} if known is None else known.layers,
-                    "hidden": hidden_paths(
-                        [self.folder.parent, *own], self._environment.get("HOME")
-                    ),
-                    "processes": limits.processes,
-                    "ways": _ways(real, self._environment),
-                    "counted": os.stat(real).st_nlink > 1,
-                    "fail_at": fail_at,
-                }
+            lambda: {
+                "layer": str(layer),
+                "layers": {} if known is None else known.layers,
+                "hidden": hidden_paths([self.folder.parent, *own], self._environment.get("HOME")),
+                "processes": limits.processes,
+                "ways": _ways(real, self._environment),
+                "counted": os.stat(real).st_nlink > 1,
+                "fail_at": fail_at,
             }
         )
         ready, self.root_fd = self._commands.start()

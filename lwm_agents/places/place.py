@@ -118,7 +118,7 @@ class RealPlace:
         self.root = self._files.root
         self.cwd = self.root
         self.database = None if database is None else database_path(database, self.root)
-        self._commands = Commands({})
+        self._commands = Commands()
         self._environment = {**short_environment(os.environ), **(environment or {})}
         self.read = self._files.read
         self.entries = self._files.entries

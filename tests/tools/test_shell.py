@@ -222,7 +222,7 @@ async def test_a_fork_bomb_ends(place: RealPlace) -> None:
 
 
 async def test_cancelled_before_it_began(place: RealPlace) -> None:
-    commands = Commands({})
+    commands = Commands()
     process = BashProcess(
         "touch made; sleep 300",
         commands,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
 
 from lwm_agents.changes.change import Changes
+from lwm_agents.changes.tree import is_below
 from lwm_agents.errors import LwmError, Misuse
 from lwm_agents.gate.approvals import Approval, ApprovalRequest, Approver, NoApprover, matches
 from lwm_agents.places.threads import in_thread
@@ -38,17 +40,19 @@ class Commit:
         self._store = store
         self._rehearsed = rehearsed
         self.changes = changes
-        self.elsewhere = tuple(elsewhere)
+        self.elsewhere = tuple(os.path.abspath(path) for path in elsewhere)
+        self.chosen = _chosen(changes, self.elsewhere)
+        unsaid = rehearsed.unsaid()
         self.logged: Transition | None = None
         self.request = ApprovalRequest(
             tool=COMMIT,
             arguments={"changes": changes.digest, "elsewhere": list(self.elsewhere)},
-            effects=_effects(changes),
+            effects=_effects(self.chosen) | ({"unknown"} if unsaid else set()),
             cwd=changes.root,
             root_or_url=changes.root,
             session=session,
             expires_at=time.time() + ASK_SECONDS,
-            difference=changes.render(),
+            difference=said_of(unsaid) + changes.render(),
         )
 
     async def perform(self, approval: Approval | Approver | None) -> list[str]:
@@ -76,7 +80,7 @@ class Commit:
         except LwmError as failure:
             self._log(action, step, started, str(failure), began, clock, failed=True)
             raise
-        self._log(action, step, started, f"committed: {self.changes.summary}", began, clock)
+        self._log(action, step, started, f"committed: {self.chosen.summary}", began, clock)
         return paths
 
     def _log(
@@ -101,6 +105,31 @@ class Commit:
         )
         self._store.append(transition, started_id=started)
         self.logged = transition
+
+
+def said_of(unsaid: Sequence[str]) -> str:
+    """Return a warning of commands that could not be rehearsed to their end; empty without any."""
+    if not unsaid:
+        return ""
+    reasons = "".join(f"  {reason}\n" for reason in dict.fromkeys(unsaid))
+    count = "1 command" if len(unsaid) == 1 else f"{len(unsaid)} commands"
+    return (
+        f"{count} could not be rehearsed to the end, so this may be half of what they would do:\n"
+        f"{reasons}\n"
+    )
+
+
+def _chosen(changes: Changes, elsewhere: Sequence[str]) -> Changes:
+    """Return the changes that are committed. Raises Misuse where a named path has none."""
+    for name in elsewhere:
+        if not any(is_below(one.path, name.rstrip("/") or "/") for one in changes.elsewhere):
+            raise Misuse(f"nothing changed at or below {name}, outside the root")
+    chosen = tuple(
+        one
+        for one in changes.elsewhere
+        if any(is_below(one.path, name.rstrip("/") or "/") for name in elsewhere)
+    )
+    return changes.model_copy(update={"elsewhere": chosen})
 
 
 def _effects(changes: Changes) -> frozenset[Effect]:

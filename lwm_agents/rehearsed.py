@@ -81,6 +81,19 @@ class Rehearsed:
         with self._copied() as copied:
             return diff(copied)
 
+    def unsaid(self) -> list[str]:
+        """Return why commands that began in the copy could not be rehearsed to their end.
+
+        What they had changed until then is in the copy; what they would have changed is not.
+        """
+        was_open = self.copy is not None
+        copy = self.begin()
+        try:
+            return list(copy.unsaid) if isinstance(copy, CopyPlace) else []
+        finally:
+            if not was_open:
+                self.end()
+
     def conflicts(self) -> dict[str, str]:
         """Return which paths inside that it would change are no longer what they were, and why."""
         real = Tree()
@@ -166,7 +179,14 @@ def _seen(copy: Copy) -> Iterator[Copied]:
     assert copy.root_fd is not None
     layers = [Layer(path, upper) for path, upper in copy.layers.items()]
     copied = OverlayCopied(
-        copy.root, copy.database, copy.began_ns, copy.root_fd, layers, copy.prepared
+        copy.root,
+        copy.database,
+        copy.began_ns,
+        copy.root_fd,
+        layers,
+        copy.prepared,
+        copy.hidden,
+        splits_links=copy.without_root,
     )
     try:
         yield copied

@@ -10,6 +10,10 @@ from pathlib import Path
 
 import pytest
 
+sys.path.insert(0, str(Path(__file__).with_name("places")))
+
+from unprivileged import run_as_user
+
 from lwm_agents import Session, Store
 from lwm_agents.errors import ChangesError, Conflict, Misuse
 from lwm_agents.gate.approvals import Approval, CallbackApprover, YesApprover, approve
@@ -156,6 +160,78 @@ async def test_a_change_underneath_is_a_conflict_and_is_logged(
     assert store.in_doubt() == []
 
 
+@COPY
+async def test_a_command_that_wants_the_network_goes_no_further(root: Path, store: Store) -> None:
+    """What it would do without one is not what it would do, and must not be taken for it."""
+    wants = "echo before > before; (exec 3<>/dev/tcp/192.0.2.1/80) 2>&1; echo after > after"
+    async with Session.open("dry-run", root=root, store=store) as session:
+        seen = await session.call("shell", command=wants)
+        assert seen.source == "unanswered"
+        assert "denied: network (192.0.2.1:80)" in seen.text
+        listed = await session.call("list_directory", path=".")
+        assert listed.text == "before\nnotes.txt\n"
+        request = session.commit_request()
+        assert request.effects == {"write", "unknown"}
+        assert "could not be rehearsed to the end" in (request.difference or "")
+        with pytest.raises(Misuse, match="nobody approved"):
+            await session.commit(YesApprover())
+    assert Rehearsed.of(store, session.id).unsaid() == ["denied: network (192.0.2.1:80)"]
+
+
+@COPY
+async def test_only_what_was_named_is_committed_and_said_so(
+    root: Path, store: Store, tmp_path: Path
+) -> None:
+    beside = tmp_path / "beside"
+    beside.mkdir()
+    async with Session.open("dry-run", root=root, store=store) as session:
+        await session.call("shell", command=f"echo x > {beside}/one; echo y > {tmp_path}/two")
+        with pytest.raises(Misuse, match="nothing changed at or below"):
+            session.commit_request(elsewhere=[str(tmp_path / "nothing")])
+        session.commit_request(elsewhere=[str(beside)])
+        assert [path for path in await session.commit(EVERYTHING) if "one" in path]
+    assert os.listdir(beside) == ["one"]
+    assert not (tmp_path / "two").exists()
+    last = store.trajectory(session.id).transitions[-1].observation.text
+    assert last == "committed: elsewhere: 1 file added"
+
+
+@COPY
+def test_a_users_diff_shows_what_he_changed_and_nothing_else(tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can become someone else")
+    for above in [tmp_path, *tmp_path.parents]:
+        if str(above) not in {"/", "/tmp"}:
+            above.chmod(above.stat().st_mode | 0o055)
+    code = (
+        "import asyncio, os\n"
+        "from lwm_agents import Session, Store\n"
+        "from lwm_agents.errors import Conflict\n"
+        "from lwm_agents.gate.approvals import YesApprover\n"
+        "from lwm_agents.rehearsed import Rehearsed\n"
+        "home = os.environ['HOME']\n"
+        "os.mkdir(home + '/root')\n"
+        "for name in 'ab':\n"
+        "    open(f'{home}/root/{name}', 'w').write('old')\n"
+        "os.link(home + '/root/a', home + '/root/linked')\n"
+        "async def main():\n"
+        "    log = Store(home + '/log/lwm.db')\n"
+        "    async with Session.open('dry-run', root=home + '/root', store=log) as session:\n"
+        "        await session.call('shell', command='echo new >> b; ls /tmp > /dev/null')\n"
+        "        print(session.diff().summary)\n"
+        "    print(Rehearsed.of(log, session.id).diff().summary)\n"
+        "    async with Session.open('dry-run', root=home + '/root', store=log) as session:\n"
+        "        await session.call('shell', command='echo new >> a')\n"
+        "        try:\n"
+        "            await session.commit(YesApprover())\n"
+        "        except Conflict as conflict:\n"
+        "            print('hard link' in str(conflict))\n"
+        "asyncio.run(main())\n"
+    )
+    done = run_as_user(["-c", code], tmp_path, environment={"LWM_CONFIG": os.devnull})
+    assert done.stdout == "1 file changed\n1 file changed\nTrue\n", done.stderr
+
+
 async def test_discard_begins_anew(root: Path, store: Store, kind: str) -> None:
     async with Session.open("dry-run", root=root, store=store) as session:
         await session.call("delete_file", path="notes.txt")
@@ -178,11 +254,20 @@ async def test_only_a_dry_run_keeps_changes(root: Path, store: Store, mode: str)
 async def test_our_own_log_is_not_in_the_copy(root: Path, tmp_path: Path) -> None:
     store = Store(root / "lwm.db")
     async with Session.open("dry-run", root=root, store=store) as session:
-        seen = await session.call("shell", command="wc -c lwm.db; ls sessions; rm -f lwm.db; ls")
-        assert "0 lwm.db" in seen.text
-        assert session.id not in seen.text
-        assert session.diff().inside == ()
-    assert store.count() == 1
+        for command in ("cat lwm.db", "ls sessions", "cat *"):
+            seen = await session.call("shell", command=command)
+            assert seen.source == "unanswered"
+            assert "a secret that is hidden" in seen.text
+        for tool, arguments in (
+            ("read_file", {"path": "lwm.db"}),
+            ("delete_file", {"path": "lwm.db"}),
+            ("list_directory", {"path": "sessions"}),
+            ("move_file", {"source": "lwm.db", "destination": "x"}),
+        ):
+            assert (await session.call(tool, **arguments)).source == "unanswered"
+        assert (await session.call("shell", command="echo x > new; ls")).source == "rehearsed"
+        assert session.diff().summary == "1 file added"
+    assert store.count() == 8
 
 
 def test_calls_at_once_share_one_copy(root: Path, store: Store, kind: str) -> None:

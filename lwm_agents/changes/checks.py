@@ -45,6 +45,8 @@ def _own(one: Difference, copied: Copied) -> str | None:
         return None
     if not one.same_bytes and type_of(new) == "other" and not stat.S_ISFIFO(new.st_mode):
         return "a socket or a device can't be committed"
+    if not one.same_bytes and old is not None and old.st_nlink > 1 and copied.splits_links:
+        return "it has another name, by a hard link; a copy made without root can't tell of that"
     if (
         not (one.same_bytes or one.relinked or one.complete)
         and old is not None

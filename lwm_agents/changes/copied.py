@@ -22,6 +22,10 @@ class Copied(Protocol):
     def began_ns(self) -> int:
         """The time at which the copy was set up, in nanoseconds since 1970."""
 
+    @property
+    def splits_links(self) -> bool:
+        """Whether a name of a file with several that was written to is a file of its own here."""
+
     def touched(self) -> Iterator[str]:
         """Yield every path that may differ from the real one, once, parents before children.
 

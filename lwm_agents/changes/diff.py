@@ -13,6 +13,7 @@ from lwm_agents.changes.compare import Difference, compare, is_inside, type_of
 from lwm_agents.changes.content import sha256
 from lwm_agents.changes.copied import Copied
 from lwm_agents.changes.databases import NotComparable, database_change, is_sqlite
+from lwm_agents.changes.render import quoted
 from lwm_agents.changes.tree import Tree, is_below
 
 LARGEST_TEXT = 1024 * 1024
@@ -111,7 +112,7 @@ class _Describer:
         after = self._lines(one.path, new, self._copied.open)
         if before is None or after is None:
             return None, None, f"binary: {_sizes(old, new)}"
-        name = shown(_relative(one.path, self._copied.root)).lstrip("/")
+        name = quoted(shown(_relative(one.path, self._copied.root))).lstrip("/")
         text = _unified(before, after, f"a/{name}" if old else None, f"b/{name}" if new else None)
         self._text_left -= len(text)
         return text, None, None

@@ -62,8 +62,10 @@ class OverlayCopied:
     """The merged view of a session's overlays (a `Copied`).
 
     `root_fd` is a directory descriptor of `/` in the copy. `prepared` are folders of the layers
-    that whoever mounted them made beforehand: their owner and mode are no change. Close it after
-    use: `close()` gives back only what this object opened itself.
+    that whoever mounted them made beforehand: their owner and mode are no change. `hidden` are
+    paths that the copy does not show as they are; nothing at or below them is a change.
+    `splits_links`: a name of a file with several that was written to is a file of its own there.
+    Close it after use: `close()` gives back only what this object opened itself.
     """
 
     def __init__(
@@ -74,12 +76,16 @@ class OverlayCopied:
         root_fd: int,
         layers: Sequence[Layer],
         prepared: Iterable[str] = (),
+        hidden: Iterable[str] = (),
+        splits_links: bool = False,
     ) -> None:
         self.root = root
         self.database = database
         self.began_ns = began_ns
         self._layers = sorted(layers, key=lambda layer: layer.path)
         self._prepared = frozenset(prepared)
+        self._hidden = frozenset(hidden)
+        self.splits_links = splits_links
         self._merged = Tree(root_fd)
         self._real = Tree()
         self._uppers = {layer.path: _upper_tree(layer.upper) for layer in self._layers}
@@ -156,7 +162,10 @@ class OverlayCopied:
             path, where = todo.pop()
             if path in mounts:
                 continue  # another overlay lies over it
-            yield path
+            if path in self._hidden:
+                continue
+            if path not in self._prepared:
+                yield path
             if where != "upper":
                 self._share(path, shared)
             if where == "nothing":

@@ -14,7 +14,7 @@ from lwm_agents.cli import output
 from lwm_agents.cli.log import SessionArgument
 from lwm_agents.cli.options import JsonOption, StoreOption, open_store
 from lwm_agents.cli.plans import AllowedEffect, approver_of
-from lwm_agents.committing import Commit
+from lwm_agents.committing import Commit, said_of
 from lwm_agents.errors import Misuse
 from lwm_agents.gate.approvals import ApprovalRequest, Approver, YesApprover
 from lwm_agents.rehearsed import Rehearsed
@@ -32,11 +32,14 @@ def diff(
     with open_store(store) as log:
         record = log.session(session)
         with output.waiting("looking at what changed"):
-            changes = Rehearsed.of(log, record.id).diff()
+            rehearsed = Rehearsed.of(log, record.id)
+            changes, unsaid = rehearsed.diff(), rehearsed.unsaid()
     if json:
-        document = changes.model_dump(mode="json")
-        output.print_json({"session": record.id, **document, "summary": changes.summary})
+        document = {**changes.model_dump(mode="json"), "summary": changes.summary, "unsaid": unsaid}
+        output.print_json({"session": record.id, **document})
         return
+    if unsaid:
+        output.out.print(Text(output.printable(said_of(unsaid)), style="#D55E00"), soft_wrap=True)
     print_changes(changes, stat=stat)
 
 
@@ -49,7 +52,7 @@ def commit(
     yes: Annotated[bool, typer.Option("--yes", help="Approve writes unasked.")] = False,
     allow: Annotated[
         list[AllowedEffect] | None,
-        typer.Option(help="With --yes, approve this effect too: destroy."),
+        typer.Option(help="With --yes, approve this effect too: destroy, unknown."),
     ] = None,
     store: StoreOption = None,
     json: JsonOption = False,
@@ -67,9 +70,10 @@ def commit(
         _check_askable(approver, work.request)
         paths = asyncio.run(work.perform(approver))
     if json:
-        output.print_json({"session": record.id, "committed": paths, "summary": changes.summary})
+        summary = work.chosen.summary
+        output.print_json({"session": record.id, "committed": paths, "summary": summary})
     else:
-        output.out.print(f"committed: {changes.summary}")
+        output.out.print(f"committed: {work.chosen.summary}", soft_wrap=True)
         output.out.print(f"take it back: lwm undo {record.id}", soft_wrap=True)
 
 
@@ -77,7 +81,11 @@ def _check_askable(approver: Approver, request: ApprovalRequest) -> None:
     """Say beforehand what is missing where nobody can be asked. Raises Misuse."""
     if isinstance(approver, YesApprover):
         if not request.effects <= approver.allowed_effects:
-            raise Misuse("it deletes: --yes needs --allow destroy beside it")
+            missing = sorted(request.effects - approver.allowed_effects)
+            needed = " ".join(f"--allow {effect}" for effect in missing)
+            why = {"destroy": "it deletes", "unknown": "a command was not rehearsed to its end"}
+            reasons = ", and ".join(why.get(effect, effect) for effect in missing)
+            raise Misuse(f"{reasons} (see `lwm diff`): --yes needs {needed} beside it")
     elif not sys.stdin.isatty():
         raise Misuse("nobody can be asked here: look at it with `lwm diff`, then give --yes")
 

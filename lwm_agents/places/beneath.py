@@ -142,6 +142,10 @@ class Beneath:
             state = os.stat(name, dir_fd=at, follow_symlinks=False)
             (os.rmdir if stat.S_ISDIR(state.st_mode) else os.unlink)(name, dir_fd=at)
 
+    def plain(self, path: str, *, follow: bool = True) -> str:
+        """Return the absolute path that is meant, free of links and `..`. Raises OSError."""
+        return os.path.join(self.root, *self._resolve(path, follow=follow))
+
     def _resolve(self, path: str, *, follow: bool = True) -> list[str]:
         return resolved(path, self.root, self._target, follow=follow)
 

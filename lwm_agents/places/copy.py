@@ -14,15 +14,16 @@ import re
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from lwm_agents.errors import Misuse
-from lwm_agents.places.beneath import Beneath
+from lwm_agents.places.beneath import Beneath, Entry
 from lwm_agents.places.commands import Commands, SupervisorError
 from lwm_agents.places.hidden import hidden_paths
+from lwm_agents.places.network import HIDDEN
 from lwm_agents.places.place import CannotSay
 from lwm_agents.places.process import BashProcess, Control, Finished, pipe, short_environment
 from lwm_agents.places.sqlite import Rows, SqlError, database_path
@@ -63,6 +64,7 @@ class CopyState:
     cwd: str
     layers: dict[str, str]
     prepared: list[str]
+    unsaid: list[str] = field(default_factory=list)
 
     @classmethod
     def read(cls, folder: Path) -> CopyState | None:
@@ -111,11 +113,13 @@ class CopyPlace:
         known = CopyState.read(self.folder)
         self._limits = limits
         self._environment = {**short_environment(os.environ), **(environment or {})}
+        self.hidden: list[str] = []
+        self._secret_names: set[str] = set()
         self._commands = Commands(
             lambda: {
                 "layer": str(layer),
                 "layers": {} if known is None else known.layers,
-                "hidden": hidden_paths([self.folder.parent, *own], self._environment.get("HOME")),
+                "hidden": self._hide(own),
                 "processes": limits.processes,
                 "ways": _ways(real, self._environment),
                 "counted": os.stat(real).st_nlink > 1,
@@ -138,10 +142,20 @@ class CopyPlace:
             prepared=ready["prepared"],
         )
         self._state.layers = ready["layers"]
-        self._foreign = not ready["privileged"]
+        self.without_root = not ready["privileged"]
         self._state.write(self.folder)
-        self.read = self._files.read
-        self.entries = self._files.entries
+
+    def _hide(self, own: tuple[str | os.PathLike[str], ...]) -> list[str]:
+        named = hidden_paths([self.folder.parent, *own], self._environment.get("HOME"))
+        self.hidden = [*dict.fromkeys(os.path.realpath(path) for path in named)]
+        homes = (self._environment.get("HOME", ""), os.path.expanduser("~"))
+        self._secret_names = {*self.hidden} | {
+            os.path.relpath(path, home)
+            for path in self.hidden
+            for home in homes
+            if home not in {"", "/"} and _is_at_or_below(path, home)
+        }
+        return self.hidden
 
     @property
     def root(self) -> str:
@@ -167,7 +181,7 @@ class CopyPlace:
     @property
     def prepared(self) -> list[str]:
         """Directories in the layers whose owner and mode are no change: made beforehand."""
-        return [*self._state.prepared, *(self._state.layers if self._foreign else ())]
+        return [*self._state.prepared, *(self._state.layers if self.without_root else ())]
 
     @property
     def cwd(self) -> str:
@@ -180,28 +194,50 @@ class CopyPlace:
             self._state.cwd = cwd
             self._state.write(self.folder)
 
+    @property
+    def unsaid(self) -> list[str]:
+        """Why each command that began here could not be rehearsed to its end."""
+        return self._state.unsaid
+
+    def read(self, path: str) -> bytes:
+        """Return the content of a regular file; see `Beneath.read`."""
+        with self._able(path):
+            return self._files.read(path)
+
+    def entries(self, path: str) -> list[Entry]:
+        """Return what a directory holds, sorted by name."""
+        with self._able(path):
+            return self._files.entries(path)
+
     def write(self, path: str, content: bytes) -> None:
         """Make or replace a regular file; see `Beneath.write`."""
-        with self._able():
+        with self._able(path):
             self._files.write(path, content)
 
     def move(self, source: str, destination: str) -> None:
         """Rename, never over something that exists; see `Beneath.move`."""
-        with self._able():
+        with self._able(source, destination, follow=False):
             self._files.move(source, destination)
 
     def delete(self, path: str) -> None:
         """Remove a file, a link or an empty directory."""
-        with self._able():
+        with self._able(path, follow=False):
             self._files.delete(path)
 
     @contextmanager
-    def _able(self) -> Iterator[None]:
-        """Raise CannotSay for an error that only a copy made without root has."""
+    def _able(self, *paths: str, follow: bool = True) -> Iterator[None]:
+        """Raise CannotSay for what only a copy hides, or only one made without root hinders."""
+        for path in paths:
+            with suppress(OSError):
+                plain = self._files.plain(path, follow=follow)
+                if any(_is_at_or_below(plain, one) for one in self.hidden) or (
+                    not follow and any(_is_at_or_below(one, plain) for one in self.hidden)
+                ):
+                    raise CannotSay(f"a copy hides secrets such as {path}")
         try:
             yield
         except OSError as error:
-            if self._foreign and error.errno in {errno.EXDEV, errno.EOVERFLOW}:
+            if self.without_root and error.errno in {errno.EXDEV, errno.EOVERFLOW}:
                 raise CannotSay(f"a copy made without root can't do that: {error}") from error
             raise
 
@@ -228,13 +264,28 @@ class CopyPlace:
         except BlockingIOError as full:
             raise CannotSay("over the limit of processes of a rehearsal") from full
         self.cwd = finished.cwd or self.cwd
-        if denied := self._commands.denied():
-            raise CannotSay(f"denied: network ({', '.join(denied)})")
-        if self._foreign and (misled := _misled(finished.output)):
-            raise CannotSay(f"{misled}, which a copy made without root can't show as it is")
-        if finished.over is not None:
-            raise CannotSay(f"ended: over the limit of {finished.over} of a rehearsal")
+        reason = self._unlike(command, finished)
+        if reason is not None:
+            self._state.unsaid.append(reason)
+            self._state.write(self.folder)
+            raise CannotSay(reason)
         return finished
+
+    def _unlike(self, command: str, finished: Finished) -> str | None:
+        """Return why a command's end here says nothing of its end for real, if so."""
+        if denied := self._commands.denied():
+            if denied == [HIDDEN]:
+                return f"denied: {HIDDEN}"
+            return f"denied: network ({', '.join(denied)})"
+        if finished.over is not None:
+            return f"ended: over the limit of {finished.over} of a rehearsal"
+        if finished.exit_code is None and not (finished.timed_out or finished.truncated):
+            return "ended from outside"
+        if self.without_root and (misled := _misled(finished.output)):
+            return f"{misled}, which a copy made without root can't show as it is"
+        text = os.fsencode(command) + b"\n" + finished.output
+        named = [one for one in self._secret_names if os.fsencode(one) in text]
+        return f"denied: {HIDDEN} ({', '.join(named)})" if named else None
 
     async def sql(self, statement: Statement) -> list[Rows]:
         """Run a statement in the database, inside the copy."""
@@ -276,6 +327,10 @@ class CopyPlace:
             os.close(self.root_fd)
             self.root_fd = None
         self._commands.close()
+
+
+def _is_at_or_below(path: str, top: str) -> bool:
+    return path == top or path.startswith(top.rstrip("/") + "/")
 
 
 def _misled(output: bytes) -> str | None:

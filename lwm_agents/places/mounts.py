@@ -29,6 +29,8 @@ from lwm_agents.places.syscalls import (
     pivot_root,
     step,
     unmount,
+    watch,
+    watch_opening,
 )
 
 _APART = ("/proc", "/sys", "/dev")
@@ -64,12 +66,13 @@ class Mounts:
     layer that was left on disk is taken up again. `ways` are directories below which much will be
     written: where the rights to be another user are missing, those on the way to them that belong
     to others can't be copied up when that happens (EOVERFLOW), so they are made beforehand;
-    `prepared` names them.
+    `prepared` names them. `watch` tells when something hidden is opened.
     """
 
     def __init__(self, layers: dict[str, str], ways: list[str], *, privileged: bool) -> None:
         self.layers = layers
         self.prepared: list[str] = []
+        self.watch = watch()
         self._ways = ways
         self._privileged = privileged
         self._lowers = 0
@@ -98,6 +101,9 @@ class Mounts:
         for path in hidden:
             _hide(path, empty)
         os.close(empty)
+        for path in hidden:
+            if os.path.exists(path):
+                watch_opening(self.watch, path)
         unmount(".")
         step("chdir /")
         os.chdir("/")
@@ -185,7 +191,7 @@ class Mounts:
         if os.path.commonpath([path, way]) != path:
             return
         above = [""]
-        for name in os.path.relpath(way, path).split("/"):
+        for name in [] if way == path else os.path.relpath(way, path).split("/"):
             above.append(os.path.join(above[-1], name))
         foreign = [at for at, name in enumerate(above) if _is_foreign(os.path.join(path, name))]
         for name in above[1 : foreign[-1] + 1 if foreign else 0]:

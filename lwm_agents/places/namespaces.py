@@ -71,7 +71,7 @@ def enter_copy(copy: dict[str, Any], connection: Any) -> Network:
         os.close(fd)
     syscalls.loopback_up()
     syscalls.new_session_keyring()
-    network = Network(syscalls.set_filter(instructions()), counted=copy["counted"])
+    network = Network(syscalls.set_filter(instructions()), mounts.watch, counted=copy["counted"])
     syscalls.keep_capabilities(_ROOT_KEEPS if privileged else frozenset())
     syscalls.prctl(syscalls.PR_SET_DUMPABLE, 0)
     _make_sure(privileged)

@@ -15,7 +15,7 @@ from lwm_agents.places import linkcount
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 _RECEIVE, _SEND, _IS_VALID = 0xC0502100, 0xC0182101, 0x40082102
 _REQUEST = struct.Struct("=QIIiIQ6Q")  # struct seccomp_notif
@@ -25,6 +25,14 @@ _UNIX, _INET, _INET6 = 1, 2, 10
 _LISTENS = "0A"
 _LOOPBACK6 = bytes(15) + b"\1"
 _MAPPED6 = bytes(10) + b"\xff\xff"
+
+HIDDEN = "a secret that is hidden"
+"""Said of a call that opened a place which a copy shows empty."""
+
+_NAMES = 53
+"""The port of name servers: what is asked of one here is never answered as for real."""
+
+_WILDCARDS = ("0.0.0.0", "[::]")
 
 _ASKED_BY_ALL = ("/run/nscd/", "/run/systemd/", "/dev/log")
 """Sockets that libc itself tries, and does without: name services and the log."""
@@ -36,13 +44,19 @@ class Network:
     `counted`: folders here have a link for each subfolder, as on most file systems.
     """
 
-    def __init__(self, listener: int, *, counted: bool) -> None:
+    def __init__(self, listener: int, watch: int, *, counted: bool) -> None:
         self.listener = listener
+        self._watch = watch
         self._counted = counted
-        self._denied: dict[str, int | None] = {}
+        self._denied: dict[str, None] = {}
+        self._waited: dict[str, tuple[int, bool]] = {}
 
-    def look(self) -> None:
-        """Look at one request, and let it go on, or answer it."""
+    def look(self, reaper: int, end_command_of: Callable[[int, int], bool]) -> None:
+        """Look at one request, and let it go on, or answer it.
+
+        Who asks in vain gets no answer where `end_command_of` ends its command, run by this reaper:
+        a command shall not do what it does without a network.
+        """
         import fcntl
 
         request = bytearray(_REQUEST.size)
@@ -54,12 +68,14 @@ class Network:
         answered = False
         try:
             if call not in linkcount.CALLS:
-                self._judge(pid, *_address(pid, call, arguments))
+                denied = self._judge(pid, *_address(pid, call, arguments))
+                if denied and end_command_of(pid, reaper):
+                    return
             elif self._counted:
                 answered = self._answer(number, pid, linkcount.answer(pid, arguments))
         except (OSError, ValueError, struct.error):
             if call not in linkcount.CALLS:
-                self._denied.setdefault("an address that could not be read", None)
+                self._denied.setdefault("an address that could not be read")
         answer = _ANSWER.pack(number, 0, 0, 0 if answered else _CONTINUE)
         try:
             fcntl.ioctl(self.listener, _SEND, answer)
@@ -82,39 +98,61 @@ class Network:
     def denied(self) -> list[str]:
         """Return what was asked for in vain since this was last asked.
 
-        A port of this host where something listens by now is left out: programs wait for their own
-        servers to begin, and libc looks at addresses before anything is sent to them.
+        A port of this host that could be reached later is left out: programs wait for their own
+        servers to begin. So is a wildcard address of a port where something listens by now: libc
+        looks at these before a server begins to.
         """
-        found = [name for name, port in self._denied.items() if port is None or not _listens(port)]
+        waited = [
+            name
+            for name, (port, wildcard) in self._waited.items()
+            if not (wildcard and _listens(port))
+        ]
+        found = [*self._denied, *waited]
+        try:
+            if os.read(self._watch, 1 << 16):
+                found.append(HIDDEN)
+        except BlockingIOError:
+            pass  # nobody did
         self._denied.clear()
+        self._waited.clear()
         return found
 
-    def _judge(self, pid: int, family: int, body: bytes) -> None:
+    def _judge(self, pid: int, family: int, body: bytes) -> bool:
+        """Note what is asked for; say whether it can't ever be had here."""
         if family == _UNIX:
-            self._judge_path(pid, body)
-        elif family in {_INET, _INET6}:
-            port = int.from_bytes(body[:2], "big")
-            host, inside = _host(family, body)
-            if port or not inside:
-                self._denied.setdefault(f"{host}:{port}", port if inside else None)
+            return self._judge_path(pid, body)
+        if family not in {_INET, _INET6}:
+            return False
+        port = int.from_bytes(body[:2], "big")
+        host, inside = _host(family, body)
+        name = f"{host}:{port}"
+        if not inside or port == _NAMES:
+            self._denied.setdefault(name)
+            return True
+        if _listens(port):
+            for other in [name for name, (one, _) in self._waited.items() if one == port]:
+                del self._waited[other]
+        elif port:
+            self._waited.setdefault(name, (port, host in _WILDCARDS))
+        return False
 
-    def _judge_path(self, pid: int, body: bytes) -> None:
+    def _judge_path(self, pid: int, body: bytes) -> bool:
         if body[:1] == b"\0":
             name = "@" + os.fsdecode(body[1:].rstrip(b"\0"))
         else:
             path = os.fsdecode(body.partition(b"\0")[0])
             name = os.path.normpath(os.path.join(os.readlink(f"/proc/{pid}/cwd"), path))
             if not os.path.exists(f"/proc/{pid}/root{name}"):
-                return
+                return False
             name = os.path.realpath(name)
         if name.startswith(_ASKED_BY_ALL) or name.startswith("/var/run/nscd/"):
-            return
+            return False
         with open("/proc/net/unix", encoding="utf-8", errors="surrogateescape") as file:
             bound = {line.split(maxsplit=7)[-1].rstrip("\n") for line in file}
         if name in bound or os.path.basename(name) in bound:
-            self._denied.pop(name, None)
-        else:
-            self._denied.setdefault(name, None)
+            return False
+        self._denied.setdefault(name)
+        return True
 
 
 def _address(pid: int, call: int, arguments: list[int]) -> tuple[int, bytes]:

@@ -49,6 +49,7 @@ class PlainCopy:
     """
 
     source: Source = "rehearsed"
+    splits_links = False
 
     def __init__(
         self,

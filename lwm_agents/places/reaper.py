@@ -30,8 +30,11 @@ LOOK = 0.2
 _SPARE = 20
 """How far from the limit of processes a command is ended, so that more can be started after it."""
 
+DENIED = signal.SIGUSR1
+"""Tells a reaper that its command asked for something that can't be had here, and is to end."""
+
 _SHIELDED = ("SIGINT", "SIGTERM", "SIGHUP")
-_DEFAULTS = (*_SHIELDED, "SIGPIPE", "SIGXFSZ", "SIGCHLD")
+_DEFAULTS = (*_SHIELDED, "SIGPIPE", "SIGXFSZ", "SIGCHLD", "SIGUSR1")
 
 
 class Reaper:
@@ -47,7 +50,8 @@ class Reaper:
         for fd in (self._wake, waker):
             os.set_blocking(fd, False)
         signal.set_wakeup_fd(waker)
-        signal.signal(signal.SIGCHLD, lambda *_: None)
+        for number in (signal.SIGCHLD, DENIED):
+            signal.signal(number, lambda *_: None)
         self._nothing = os.open(os.devnull, os.O_RDWR)
         self._child = 0
 
@@ -66,7 +70,10 @@ class Reaper:
         while True:
             ready, _, _ = select.select([self._control, wake], [], [], LOOK if limited else None)
             if wake in ready:
-                os.read(wake, 4096)
+                if DENIED in os.read(wake, 4096):
+                    self._say("limit network")
+                    end_tree(self._child)
+                    return
                 ended = reap().get(self._child)
                 if ended is not None:
                     self._say(f"exit {ended if ended >= 0 else 128 - ended}")

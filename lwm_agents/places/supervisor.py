@@ -20,7 +20,7 @@ import select
 import sys
 
 from lwm_agents.places import syscalls
-from lwm_agents.places.reaper import Reaper, reap
+from lwm_agents.places.reaper import DENIED, Reaper, reap
 from lwm_agents.places.wire import receive, send
 
 TYPE_CHECKING = False
@@ -32,6 +32,10 @@ if TYPE_CHECKING:
 
 def main(number: int) -> None:
     """Serve the socket with this number until it closes."""
+    if sys.platform == "linux":
+        # Commands that end all Pythons by name shall not mean this one.
+        with open("/proc/self/comm", "w", encoding="ascii") as file:
+            file.write("lwm-supervisor")
     connection = _socket.socket(fileno=number)
     order, fds = receive(connection)
     host = fds[0] if fds else -1
@@ -68,6 +72,7 @@ def _serve(connection: Any, host: int, network: Network | None) -> None:
     others = [*watched, waker]
     spare = _spare(others)
     statements = None if network is None else _statements(others)
+    running = 0
     while True:
         ready, _, _ = select.select(watched, [], [])
         if wake in ready:
@@ -78,7 +83,7 @@ def _serve(connection: Any, host: int, network: Network | None) -> None:
         if host in ready:
             return
         if network is not None and asks in ready:
-            network.look()
+            network.look(running, _end_command_of)
         if connection.fileno() in ready:
             try:
                 request, fds = receive(connection)
@@ -98,7 +103,7 @@ def _serve(connection: Any, host: int, network: Network | None) -> None:
                 if statements is not None and "sql" in request:
                     statements = _ask(statements, request, fds, others)
                 else:
-                    _hand_over(spare, request, fds, others)
+                    running = _hand_over(spare, request, fds, others)
                     spare = None
             except OSError as error:
                 os.write(fds[1], f"failed start {error.errno or 5}\n".encode())
@@ -106,23 +111,37 @@ def _serve(connection: Any, host: int, network: Network | None) -> None:
                 os.close(fd)
 
 
-def _hand_over(spare: Any, request: dict[str, Any], fds: list[int], others: list[int]) -> None:
-    """Give a request to the reaper that waits for one; to a new one where it is gone."""
-    for waiting in (spare, None):
-        if waiting is None:
-            waiting = _spare(others, patient=True)
+def _hand_over(spare: Any, request: dict[str, Any], fds: list[int], others: list[int]) -> int:
+    """Give a request to the reaper that waits for one; to a new one where it is gone.
+
+    Return the reaper's process id.
+    """
+    for one in (spare, None):
+        pid, waiting = one or _spare(others, patient=True)
         try:
             send(waiting, request, tuple(fds))
         except OSError:
             continue  # somebody killed it
         finally:
             waiting.close()
-        return
+        return int(pid)
     raise OSError(5, "no reaper can be started")
 
 
+def _end_command_of(pid: int, reaper: int) -> bool:
+    """End the command that is running where the process is one of its; say whether it is."""
+    above = pid
+    while above > 1 and above != reaper:
+        with open(f"/proc/{above}/stat", "rb") as file:
+            above = int(file.read().rpartition(b")")[2].split()[1])
+    if above != reaper:
+        return False
+    os.kill(reaper, DENIED)
+    return True
+
+
 def _spare(others: list[int], *, patient: bool = False) -> Any:
-    """Fork a reaper that waits for its request, and return the socket to it.
+    """Fork a reaper that waits for its request; return its process id and the socket to it.
 
     It is forked beforehand, while nobody waits for it. `others` are descriptors that are not its
     own. None where there are too many processes; `patient` waits for some to end, and raises then.
@@ -138,7 +157,7 @@ def _spare(others: list[int], *, patient: bool = False) -> Any:
         return None
     if child:
         theirs.close()
-        return ours
+        return child, ours
     ours.close()
     try:
         for fd in others:

@@ -58,6 +58,8 @@ _BY_MACHINE = {
     "aarch64": {"pivot_root": 41, "keyctl": 219, "seccomp": 277, "capset": 91, "statx": 291},
 }
 
+_IN_OPEN, _IN_NONBLOCK_CLOEXEC = 0x20, 0x80800
+
 _libc = ctypes.CDLL(None, use_errno=True)
 _fail_at = 0
 _calls = 0
@@ -151,6 +153,19 @@ def keep_capabilities(kept: frozenset[int]) -> None:
     header = _Header(_CAPABILITY_VERSION_3, 0)
     _check(
         "capset", lambda: _libc.syscall(_number("capset"), ctypes.byref(header), ctypes.byref(sets))
+    )
+
+
+def watch() -> int:
+    """Return a descriptor that tells what `watch_opening` was told to look at (inotify(7))."""
+    return _check("inotify_init", lambda: _libc.inotify_init1(_IN_NONBLOCK_CLOEXEC))
+
+
+def watch_opening(watch: int, path: str) -> None:
+    """Tell when this file or directory is opened."""
+    _check(
+        f"inotify {path}",
+        lambda: _libc.inotify_add_watch(watch, os.fsencode(path), ctypes.c_uint32(_IN_OPEN)),
     )
 
 

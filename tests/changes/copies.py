@@ -23,6 +23,8 @@ class PlainCopied:
     `root` is the session's root below the folder; the rest of it is elsewhere.
     """
 
+    splits_links = False
+
     def __init__(
         self, real: Path, copy: Path, *, root: str | None = None, database: str | None = None
     ) -> None:

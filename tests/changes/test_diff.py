@@ -292,3 +292,10 @@ def test_many_rows_are_counted_and_the_first_shown(tmp_path: Path) -> None:
     assert database is not None
     assert (database.tables[0].added, len(database.tables[0].rows)) == (20_000, 20)
     assert " … and 19,980 more" in changes.render()
+
+
+def test_a_name_cannot_forge_lines_of_a_diff(tmp_path: Path) -> None:
+    changes = changed(tmp_path, "", "echo x > $'z\\n+safe\\n1 file changed'")
+    said = changes.render().splitlines()
+    assert r"+++ b/z\n+safe\n1 file changed" in said
+    assert [line for line in said if line.startswith(("+safe", "1 file changed"))] == []

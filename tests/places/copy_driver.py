@@ -68,6 +68,7 @@ async def leaks(folder: Path, root: Path) -> dict[str, str]:
         "unmount": "umount /proc; umount /dev; umount -l /; echo done",
         "remount": "mount -o remount,rw /proc/sys; mount -t tmpfs x /mnt; echo done",
         "own namespaces": "unshare -Urm sh -c 'umount /proc/sys; umount -l ~/.ssh; cat ~/.ssh/*'",
+        "own mounts": "unshare -Urm sh -c 'umount /proc/sys'; echo done",
         "ipc": "ipcs -m | grep -c 0x; ipcmk -M 10 > /dev/null && ipcs -m | grep -c 0x",
         "processes": f"ls -d /proc/{os.getpid()} /proc/{os.getppid()}; kill -9 {os.getpid()} 1",
         "supervisor": "cat /proc/1/environ /proc/1/mem; ls -l /proc/1/fd/3; echo done",
@@ -121,7 +122,7 @@ async def leaks(folder: Path, root: Path) -> dict[str, str]:
     for tool, arguments in (
         ("move_file", {"source": ".folder", "destination": ".moved"}),
         ("shell", {"command": "ls -l /etc/passwd | cut -d' ' -f3"}),
-        ("shell", {"command": f"python3 -c 'import os; os.rename(\"{root}/.other\", \"x\")'"}),
+        ("shell", {"command": f'python3 -c \'import os; os.rename("{root}/.other", "x")\''}),
     ):
         try:
             seen = await TOOLS[tool].run(arguments, place)

@@ -93,6 +93,9 @@ def open_to_all(folder: Path) -> Path:
 
 
 NOT_SAID = {
+    "supervisor killed": "ended from outside",
+    "secrets": "denied: a secret that is hidden",
+    "own namespaces": "denied: a secret that is hidden",
     "tcp": "denied: network (127.0.0.1:",
     "far": "denied: network (192.0.2.1:80)",
     "far6": "denied: network ([2001:db8::1]:80)",
@@ -126,7 +129,6 @@ EXPECTED = {
     "daemon": "begun\n",
     "still there": "2\n",
     "ipc": "0\n1\n",
-    "supervisor killed": "[ended from outside]",
     "after that": "alive\n",
     "after forks": "alive\n",
     "index": "changed\nmore\n2\n",
@@ -147,7 +149,7 @@ REFUSED = {
     "sys": ["Read-only file system"],
     "unmount": ["must be superuser to unmount", "done\n"],
     "remount": ["mount: /mnt: ", "done\n"],
-    "own namespaces": ["/proc/sys: not mounted", "No such file or directory"],
+    "own mounts": ["/proc/sys: not mounted"],
     "processes": ["No such process"],
     "supervisor": ["/proc/1/environ: Permission denied", "/proc/1/mem: Permission denied"],
     "host name": ["you must be root to change the host name"],
@@ -186,7 +188,6 @@ def test_only_harmless_devices_are_there(leaks: dict[str, str]) -> None:
 
 def test_secrets_are_not_there(leaks: dict[str, str]) -> None:
     assert "SECRET" not in "".join(leaks.values())
-    assert "No such file or directory" in leaks["secrets"]
 
 
 @pytest.mark.parametrize("user", USERS)

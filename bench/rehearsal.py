@@ -29,7 +29,7 @@ from running import compare_as, reason
 from lwm_agents.places.copy import CopyPlace
 
 SETUP_MS, OVER_MS, GROWTH = 30.0, 3.0, 1.2
-COMMAND = "ls; wc -l < file; grep -c x file"
+COMMANDS = {"builtin": "echo x", "three programs": "ls; wc -l < file; grep -c x file"}
 
 
 def main() -> None:
@@ -67,12 +67,13 @@ def costs(base: Path) -> None:
         f"set-up, 100,000 files: {setup_many:6.1f} ms, {setup_many / setup_few:.2f} times that of "
         f"10 files, limit {GROWTH:.2f}"
     )
-    direct, rehearsed = shell_calls(base, few)
-    over = rehearsed - direct
-    print(
-        f"shell call: {rehearsed:.1f} ms rehearsed, {direct:.1f} ms as a subprocess; "
-        f"over it {over:.1f} ms, limit {OVER_MS:.0f} ms, ratio to it {over / OVER_MS:.2f}"
-    )
+    for name, command in COMMANDS.items():
+        direct, rehearsed = shell_calls(base, few, name, command)
+        over = rehearsed - direct
+        print(
+            f"shell call, {name}: {rehearsed:.1f} ms rehearsed, {direct:.1f} ms as a subprocess; "
+            f"over it {over:.1f} ms, limit {OVER_MS:.0f} ms, ratio to it {over / OVER_MS:.2f}"
+        )
     print("All figures are medians; on a busy machine they say more of what else runs.")
 
 
@@ -99,14 +100,14 @@ def setups(base: Path, *roots: Path) -> list[float]:
     return [statistics.median(times[root]) for root in roots]
 
 
-def shell_calls(base: Path, root: Path) -> tuple[float, float]:
+def shell_calls(base: Path, root: Path, name: str, command: str) -> tuple[float, float]:
     """Return the median milliseconds of a command run directly, and rehearsed, taken in turns."""
-    place = CopyPlace(root, None, base / "sessions" / "shell")
+    place = CopyPlace(root, None, base / "sessions" / name)
     direct, rehearsed = [], []
 
     def run() -> None:
         subprocess.run(
-            ["bash", "--noprofile", "--norc", "-c", COMMAND],
+            ["bash", "--noprofile", "--norc", "-c", command],
             cwd=root,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -115,7 +116,7 @@ def shell_calls(base: Path, root: Path) -> tuple[float, float]:
         )
 
     async def rehearse() -> None:
-        assert (await place.bash(COMMAND, timeout=60)).exit_code == 0
+        assert (await place.bash(command, timeout=60)).exit_code == 0
 
     async def both() -> None:
         for _ in range(200):

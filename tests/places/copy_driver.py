@@ -17,6 +17,7 @@ from lwm_agents.places.commands import SupervisorError
 from lwm_agents.places.copy import CopyPlace, Limits
 from lwm_agents.places.place import CannotSay
 from lwm_agents.tools.base import builtin_tools
+from lwm_agents.values import Json
 
 TOOLS = builtin_tools(database=True)
 
@@ -114,18 +115,18 @@ async def leaks(folder: Path, root: Path) -> dict[str, str]:
     said = {"layers": " ".join(place.layers)}
     for name, command in commands.items():
         try:
-            arguments = {"command": command, "timeout": 60}
-            seen = await TOOLS["shell"].run(arguments, place)
+            seen = await TOOLS["shell"].run({"command": command, "timeout": 60}, place)
             said[name] = seen.text
         except CannotSay as reason:
             said[name] = f"cannot say: {reason}"
-    for tool, arguments in (
+    calls: list[tuple[str, dict[str, Json]]] = [
         ("move_file", {"source": ".folder", "destination": ".moved"}),
         ("shell", {"command": "ls -l /etc/passwd | cut -d' ' -f3"}),
         ("shell", {"command": f'python3 -c \'import os; os.rename("{root}/.other", "x")\''}),
-    ):
+    ]
+    for tool, given in calls:
         try:
-            seen = await TOOLS[tool].run(arguments, place)
+            seen = await TOOLS[tool].run(given, place)
             said[f"without root {tool} {len(said)}"] = seen.text
         except CannotSay as reason:
             said[f"without root {tool} {len(said)}"] = f"cannot say: {reason}"

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from unprivileged import run_as_user
@@ -32,7 +33,7 @@ ROOT_ONLY = pytest.mark.skipif(
 USERS = ["self", pytest.param("user", marks=ROOT_ONLY)]
 
 
-def drive(user: str, folder: Path, *arguments: str) -> dict[str, str]:
+def drive(user: str, folder: Path, *arguments: str) -> dict[str, Any]:
     environment = {"HOME": str(folder), "LWM_TEST_SECRET": "1"}
     command = [DRIVER, arguments[0], str(folder), *arguments[1:]]
     if user == "user":
@@ -46,7 +47,7 @@ def drive(user: str, folder: Path, *arguments: str) -> dict[str, str]:
             check=False,
         )
     assert done.returncode == 0, done.stderr
-    found: dict[str, str] = json.loads(done.stdout)
+    found: dict[str, Any] = json.loads(done.stdout)
     return found
 
 

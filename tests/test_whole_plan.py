@@ -72,7 +72,12 @@ async def check_answered(engine: EmbeddedEngine, folder: Path, count: int, seed:
         calls = list(local_calls(count, seed))
         for start in range(0, count, 20):
             async with Session.open(
-                "dry-run", root=root, database="sqlite:///shop.db", engine=engine, store=store
+                "dry-run",
+                root=root,
+                database="sqlite:///shop.db",
+                engine=engine,
+                store=store,
+                rehearsal=False,  # else the model would be asked for nothing of this
             ) as session:
                 for action in calls[start : start + 20]:
                     await session.step(action)

@@ -248,3 +248,18 @@ def _parse_scalar(text: str, position: int) -> tuple[Any, int]:
     if fraction or exponent:
         return float(number.group()), number.end()
     return _integer(whole), number.end()
+
+
+def leaves(value: Any) -> Iterator[str]:
+    """Yield every text and number in a JSON value of any depth, in order."""
+    pending = [value]
+    while pending:
+        current = pending.pop()
+        if isinstance(current, str):
+            yield current
+        elif isinstance(current, dict):
+            pending.extend(reversed(current.values()))
+        elif isinstance(current, list | tuple):
+            pending.extend(reversed(current))
+        elif isinstance(current, float) or (isinstance(current, int) and abs(current) < 10**18):
+            yield str(current)

@@ -18,7 +18,7 @@ from lwm_agents.changes.tree import Tree
 from lwm_agents.changes.undo import discard, recover, undo
 from lwm_agents.errors import Misuse
 from lwm_agents.places.copies import Copy, has_copy, open_copy
-from lwm_agents.places.copy import CopyPlace
+from lwm_agents.places.copy import CopyPlace, CopyState
 from lwm_agents.store import Store
 
 SESSIONS = "sessions"
@@ -86,13 +86,8 @@ class Rehearsed:
 
         What they had changed until then is in the copy; what they would have changed is not.
         """
-        was_open = self.copy is not None
-        copy = self.begin()
-        try:
-            return list(copy.unsaid) if isinstance(copy, CopyPlace) else []
-        finally:
-            if not was_open:
-                self.end()
+        state = CopyState.read(self.folder)
+        return [] if state is None else state.unsaid
 
     def conflicts(self) -> dict[str, str]:
         """Return which paths inside that it would change are no longer what they were, and why."""

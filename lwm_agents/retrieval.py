@@ -22,7 +22,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from threading import Lock
 
-from lwm_agents.values import Action, Json, Source, Trajectory, Transition
+from lwm_agents.digests import leaves
+from lwm_agents.values import Action, Source, Trajectory, Transition
 
 KINSHIP = 0.4
 """What kinship weighs beside nearness."""
@@ -134,7 +135,7 @@ def words_of(text: str) -> list[str]:
 
 def action_words(action: Action) -> list[str]:
     """Return an action's tool and the words and signs of its arguments, in order."""
-    text = " ".join(_leaves(action.arguments))
+    text = " ".join(leaves(action.arguments))
     return [action.tool.lower(), *words_of(text[:_ACTION])]
 
 
@@ -254,18 +255,3 @@ def _around(trajectory: Trajectory) -> set[str]:
 def _indexed(word: str) -> str:
     """Return a word or sign as the index takes it: as letters, so that signs are words too."""
     return "w" + word.encode("utf-8", "replace").hex()
-
-
-def _leaves(value: Json) -> Iterator[str]:
-    """Yield every text and number in a JSON value of any depth, in order."""
-    pending = [value]
-    while pending:
-        current = pending.pop()
-        if isinstance(current, str):
-            yield current
-        elif isinstance(current, dict):
-            pending.extend(reversed(current.values()))
-        elif isinstance(current, list | tuple):
-            pending.extend(reversed(current))
-        elif current is not None and not (isinstance(current, int) and abs(current) >= 10**18):
-            yield str(current)

@@ -56,7 +56,10 @@ class Limits:
 
 @dataclass
 class CopyState:
-    """What is written down of a copy, so that another process can go on with it."""
+    """What is written down of a copy, so that another process can go on with it.
+
+    `unsaid` is why each command that began here could not be rehearsed to its end.
+    """
 
     root: str
     database: str | None
@@ -193,11 +196,6 @@ class CopyPlace:
         if cwd != self._state.cwd:
             self._state.cwd = cwd
             self._state.write(self.folder)
-
-    @property
-    def unsaid(self) -> list[str]:
-        """Why each command that began here could not be rehearsed to its end."""
-        return self._state.unsaid
 
     def read(self, path: str) -> bytes:
         """Return the content of a regular file; see `Beneath.read`."""

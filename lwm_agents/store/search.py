@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
+from lwm_agents.digests import leaves
 from lwm_agents.values import Json
 
 INDEXED = 32_768
@@ -20,7 +21,7 @@ def indexed_action(tool: str, arguments: dict[str, Json]) -> str:
     """Return the words of an action: its tool and every text and number in its arguments."""
     size = len(tool)
     words = [tool]
-    for leaf in _leaves(arguments):
+    for leaf in leaves(arguments):
         words.append(leaf)
         size += len(leaf)
         if size > INDEXED:
@@ -68,18 +69,3 @@ def _cut(text: str, place: int) -> str:
     start, end = max(0, place - _AROUND), place + 2 * _AROUND
     shown = _BLANKS.sub(" ", text[start:end]).strip()
     return ("…" if start else "") + shown + ("…" if end < len(text) else "")
-
-
-def _leaves(value: Json) -> Iterator[str]:
-    """Yield every text and number in a JSON value of any depth, in order."""
-    pending = [value]
-    while pending:
-        current = pending.pop()
-        if isinstance(current, str):
-            yield current
-        elif isinstance(current, dict):
-            pending.extend(reversed(current.values()))
-        elif isinstance(current, list | tuple):
-            pending.extend(reversed(current))
-        elif isinstance(current, float) or (isinstance(current, int) and abs(current) < 10**18):
-            yield str(current)

@@ -80,7 +80,8 @@ def _compare(
 ) -> Difference | None:
     if old is None and new is None:
         return None
-    if old is None or new is None or not _same_content(copied, real, path, old, new):
+    alike = old is not None and new is not None and not _parted(old, new, copied)
+    if old is None or new is None or not (alike and _same_content(copied, real, path, old, new)):
         return Difference(path, old, new, False, None, None)
     old_xattrs, new_xattrs = real.xattrs(path), copied.xattrs(path)
     if (
@@ -90,6 +91,12 @@ def _compare(
     ):
         return None
     return Difference(path, old, new, True, old_xattrs, new_xattrs)
+
+
+def _parted(old: os.stat_result, new: os.stat_result, copied: Copied) -> bool:
+    """Say whether a name is a file of its own now, whatever its bytes: `sed -i` makes a new one."""
+    regular = stat.S_ISREG(old.st_mode) and stat.S_ISREG(new.st_mode)
+    return regular and old.st_nlink > 1 and new.st_nlink == 1 and not copied.splits_links
 
 
 def _same_owner_and_mode(old: os.stat_result, new: os.stat_result) -> bool:

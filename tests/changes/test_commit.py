@@ -142,6 +142,17 @@ def test_a_new_hard_link_is_one_to_the_real_file(scene: Scene) -> None:
     assert (scene.real / "a").stat().st_nlink == 1
 
 
+def test_a_link_that_the_session_broke_is_broken_though_the_bytes_are_the_same(
+    scene: Scene,
+) -> None:
+    scene.begin("echo a > a; ln a b; touch -d @1 a")
+    scene.rehearse("sed -i s/none/of/ a")
+    scene.commit()
+    assert [(scene.real / name).stat().st_nlink for name in "ab"] == [1, 1]
+    undo(str(scene.folder))
+    assert (scene.real / "a").samefile(scene.real / "b")
+
+
 def test_nothing_to_commit_is_nothing_done(scene: Scene) -> None:
     scene.begin("echo a > a")
     assert scene.commit() == []
